@@ -4,6 +4,7 @@ these by case. What is returned gives every example; None where nothing of this 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,6 +47,8 @@ ONE_CASE: Final = 12
 """Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
+FEW_TESTS: Final = 2
+"""Of conditions, which are then rather the law than what goes round."""
 NEAR_CASES: Final = 4
 """The same of what is near alone."""
 NEARLY: Final = 0.01
@@ -243,9 +246,12 @@ def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
 
 
 def _presence(few: Examples, work: Work) -> Iterator[Expression]:
-    """The same where one of them is 0; two other numbers may go along with a column, of which they are but a few."""
-    if (few.wanted == 0).any():
-        yield from _conditions(few, work)
+    """The same where one of them is 0; two other numbers may go along with a column, of which they are but a few. What
+    takes many tests may come every few iterations instead."""
+    for law in _conditions(few, work) if (few.wanted == 0).any() else ():
+        if expressions.cases(law) > FEW_TESTS:
+            yield from (one for one in _pairs(few, work) if '"%"' in json.dumps(one))
+        yield law
 
 
 # -- products ----------------------------------------------------------------------------------------------------------

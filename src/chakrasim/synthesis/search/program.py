@@ -15,7 +15,7 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
-from chakrasim.synthesis.laws import CASES
+from chakrasim.synthesis.laws import CASES, FEW_TESTS
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading, rank_names
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
@@ -140,16 +140,27 @@ class Search:
         for number, around in self.inner.items():
             wanted, table = _counts(self.readings, number, around[-1]), self.tables.of(around)
             found = levels.find(wanted, table, self.known, 0) or lag_law(wanted, around[-1], table, self.known)
-            self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
+            self.counts[number] = found or self._if_any(wanted, table) or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
-        for cases in (0, FEW_CASES):
-            for role in [role for role in self.occurrences if role in self.unsure or not cases]:
-                self._comes(role, cases)
+        self.unsure = {*self.occurrences}
+        for cases, tests in ((0, FEW_TESTS), (0, CASES), (FEW_CASES, CASES)):
+            for role in [role for role in self.occurrences if role in self.unsure]:
+                self._comes(role, cases, tests)
         sure = {*self.occurrences} - self.unsure
         self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences} - sure, progress)
         self._laws_of_times()
+
+    def _if_any(self, wanted: Ints, table: Table) -> Expression | None:
+        """The law of counts that are 0 or follow another law."""
+        some = wanted > 0
+        often = levels.find(wanted[some], table.some(some), self.known, 0) if some.any() else None
+        if often is None:
+            return None
+        rows = np.flatnonzero(expressions.value(often, table.columns(2), len(wanted)))
+        law = levels.find(some[rows].astype(np.int64), table.some(rows), self.known, 0)
+        return law and ["*", law, often]
 
     def _settle(self) -> None:
         """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases."""
@@ -199,14 +210,14 @@ class Search:
                     found.setdefault(rows.tobytes() + wanted[first].tobytes(), (rows, wanted[first]))
         return sorted(found.values(), key=lambda each: -len(each[0]))
 
-    def _comes(self, role: int, cases: int = CASES) -> None:
-        """Whether a role comes. Without ``cases`` it may be found later, when more is known."""
+    def _comes(self, role: int, cases: int = CASES, tests: int = CASES) -> None:
+        """Whether a role comes. Without ``cases``, or with so few ``tests``, it may be found later, when more is known."""
         here, table, what = self._presence(role), self.tables.of(self.where[role].loops), self._coming(role)
         law = levels.find_metered(here, table, self.known) if cases == CASES else None
         law = law or levels.find(here, table, self.known, cases)
         self.lost.pop(what, None)
         self.unsure.discard(role)
-        if law is None:
+        if law is None or expressions.cases(law) > tests:
             self.unsure.add(role)
             law, self.lost[what] = levels.guess(here, table, self.known.work) if cases == CASES else (_NEVER, 1.0)
         else:
