@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,8 @@ Kind = Callable[["Examples", Work], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
+FIRST: Final = slice(None, None, 4)
+"""Of these, those that candidates are tried on before."""
 SPREAD: Final = 12
 """Different numbers that are spread, not chosen from."""
 CHOICES: Final = 8
@@ -163,56 +164,69 @@ def _column(few: Examples, work: Work) -> Iterator[Expression]:
 def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
     probes = few.some(spread(few.wanted, PROBES))
-    named = list(probes.columns.items())
+    wanted, named, table = probes.wanted, [*probes.columns], _stacked(probes)
     work.spend(16 * len(named) ** 2 * len(probes))
-    for name, column in named:
-        rest = probes.wanted - column
+    for name, column in probes.columns.items():
+        rest = wanted - column
         if (rest == rest[0]).all():
             yield _plus(["column", name], int(rest[0]))
-    table = np.stack([column for _, column in named]) if named else np.zeros((0, len(probes)), np.int64)
     safe = np.where(table == 0, 1, table)
     around = np.concatenate([safe, np.repeat([[n] for n in SHORT], len(probes), axis=1)])
     small = np.abs(table).max(axis=1, initial=0) < 2**31
-    ways = [["column", name] for name, _ in named] + [["const", n, 1] for n in SHORT]
-    begins = (None, 0, 1) if np.ptp(probes.wanted) == 1 else (None,)
-    for i, (name, column) in enumerate(named):
-        with np.errstate(over="ignore"):
-            made = {
-                "+": column + table,
-                "-": column - table,
-                "*": np.where(small[:, None] & small[i], column * table, 0),
-                "//": column // safe,
-                "ceil": -(-column // safe),
-                "min": np.minimum(column, table),
-                "max": np.maximum(column, table),
-            }
-        for operation, results in made.items():
-            rest = probes.wanted - results
-            for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
-                if i != j and (results[j] != results[j][0]).any():
-                    yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
+    ways = [["column", name] for name in named] + [["const", n, 1] for n in SHORT]
+    begins = (None, 0, 1) if np.ptp(wanted) == 1 else (None,)
+    for i, (name, column) in enumerate(probes.columns.items()):
+        for operation, made in _OPERATIONS.items():
+            other = safe if operation in ("//", "ceil") else table
+            with np.errstate(over="ignore"):
+                near = np.flatnonzero(_even(wanted[FIRST] - made(column[FIRST], other[:, FIRST])))
+                near = near[small[near] & small[i]] if operation == "*" else near
+                results = made(column, other[near])
+            rest = wanted - results
+            for at in np.flatnonzero(_even(rest) & ~_even(results)).tolist():
+                if i != near[at]:
+                    yield _plus([operation, ["column", name], ["column", named[near[at]]]], int(rest[at, 0]))
         for begin in begins:
             begun = column + (begin or 0)
-            turns = begun % around
-            round_once = (around > 1) & (begun >= around)
-            for j, said in _turned(
-                probes.wanted, turns if begin is None else (turns == 0).astype(np.int64), round_once
-            ):
-                if i != j:
-                    turned = ["%", _plus(["column", name], begin or 0), ways[j]]
+            first = _turns(begun[FIRST], around[:, FIRST], begin)
+            near = np.flatnonzero(_even(wanted[FIRST] - first) | _even(wanted[FIRST] + first))
+            over = around[near]
+            for at, said in _turned(wanted, _turns(begun, over, begin), (over > 1) & (begun >= over)):
+                if i != near[at]:
+                    turned = ["%", _plus(["column", name], begin or 0), ways[near[at]]]
                     yield said(turned if begin is None else ["-", _ONE, ["min", _ONE, turned]])
+
+
+def _stacked(few: Examples) -> Ints:
+    """int64[columns, n]."""
+    return np.stack([*few.columns.values()]) if few.columns else np.zeros((0, len(few)), np.int64)
+
+
+def _even(rows: Ints) -> NDArray[np.bool_]:
+    """bool[count]: which rows, int64[count, n], are the same all over."""
+    same: NDArray[np.bool_] = (rows == rows[:, :1]).all(axis=1)
+    return same
+
+
+def _turns(column: Ints, around: Ints, begin: int | None) -> Ints:
+    """What is left of a column where it comes round, or where something ``begin``s there whether it has."""
+    left = column % around
+    return left if begin is None else (left == 0).astype(np.int64)
 
 
 def _shares(few: Examples, work: Work) -> Iterator[Expression]:
     """What is divided as evenly as whole numbers go: a column and a place, over how many places there are."""
     probes = few.some(spread(few.wanted, PROBES))
-    columns = probes.columns
-    for count, over in columns.items():
-        places = [] if over.min() < 1 else [one for one, at in columns.items() if at.min() >= 0 and (at < over).all()]
-        work.spend(len(columns) * len(probes) * (1 + len(places)))
-        for place, of in product(places, columns):
-            if ((columns[of] + columns[place]) // over == probes.wanted).all():
-                yield ["//", ["+", ["column", of], ["column", place]], ["column", count]]
+    wanted, table = probes.wanted, _stacked(probes)
+    names = [["column", name] for name in probes.columns]
+    for count, over in zip(names, table, strict=True):
+        places = np.flatnonzero(((table >= 0) & (table < over)).all(axis=1)).tolist()
+        work.spend(len(names) * len(probes) * (1 + len(places)))
+        for place in places:
+            first = (table[:, FIRST] + table[place, FIRST]) // over[FIRST]
+            near = np.flatnonzero((first == wanted[FIRST]).all(axis=1))
+            for of in near[((table[near] + table[place]) // over == wanted).all(axis=1)].tolist():
+                yield ["//", ["+", names[of], names[place]], count]
 
 
 def _turned(
@@ -224,9 +238,20 @@ def _turned(
     varies = most > least
     for sign in (1, -1):
         rest = wanted - sign * results
-        for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1) & varies).tolist():
+        for j in np.flatnonzero(_even(rest) & varies).tolist():
             constant = int(rest[j, 0])
             yield j, partial(_plus, constant=constant) if sign == 1 else partial(_less, constant=constant)
+
+
+_OPERATIONS: Final[Mapping[str, Callable[[Ints, Ints], Ints]]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "ceil": lambda one, other: -(-one // other),
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def _less(expression: Expression, constant: int) -> Expression:

@@ -150,6 +150,7 @@ class _Cover:
 
     def __init__(self, outs: Held, prices: Ints, most: int) -> None:
         self.outs, self.prices, self.looks, self.most = outs, prices, 0, most
+        self.often, self.cheapest = outs.sum(axis=0), int(prices.min())
         self.best: list[int] | None = None
         self.price = 1 << 30
 
@@ -162,12 +163,12 @@ class _Cover:
         if len(taken) == MOST or self.looks > self.most:
             return
         at = np.flatnonzero(left)
-        rare = int(at[self.outs[:, at].sum(axis=0).argmin()])
+        rare = int(at[self.often[at].argmin()])
         rows = np.flatnonzero(self.outs[:, rare])
         gain = self.outs[np.ix_(rows, at)].sum(axis=1)
         whole = gain == len(at)
         for row in rows[np.lexsort((-gain, self.prices[rows], ~whole))].tolist():
             cost = price + int(self.prices[row])
             rest = left & ~self.outs[row]
-            if cost + (int(self.prices.min()) if rest.any() else 0) < self.price:
+            if cost + (self.cheapest if rest.any() else 0) < self.price:
                 self.go(rest, cost, [*taken, row])
