@@ -125,16 +125,11 @@ def _either(conditions: Sequence[_Condition], target: Held, work: Work) -> list[
 
 def _cheapest(conditions: Sequence[_Condition], target: Held, work: Work) -> tuple[int, list[_Condition]] | None:
     """Conditions that together hold for the target alone, and what they cost."""
-    cover: dict[bytes, tuple[_Condition, Held]] = {}
-    for one in conditions:
-        if one.held[target].all():
-            out = ~one.held[~target]
-            if out.any():
-                cover.setdefault(out.tobytes(), (one, out))
-    if not cover:
-        return None
-    usable = [one for one, _ in cover.values()]
-    outs = np.stack([out for _, out in cover.values()])
+    held = np.stack([one.held for one in conditions]) if conditions else np.zeros((0, len(target)), np.bool_)
+    outs = ~held[:, ~target]
+    rows = np.flatnonzero(held[:, target].all(axis=1) & outs.any(axis=1))
+    rows = np.sort(rows[np.unique(np.packbits(outs[rows], axis=1), axis=0, return_index=True)[1]])
+    usable, outs = [conditions[i] for i in rows.tolist()], outs[rows]
     if not outs.any(axis=0).all():
         return None
     prices = np.array([one.price for one in usable])
