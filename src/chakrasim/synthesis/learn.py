@@ -55,7 +55,7 @@ def learn_program(
         own = peeled(own, roles, looks := Looks())
         missed |= {"first turns: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
-    loop, where, readings = read_by_loops(ranks, looks := Looks())
+    loop, where, readings = read_by_loops(ranks, roles.known, looks := Looks())
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]
     if not stated:

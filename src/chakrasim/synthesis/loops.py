@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.synthesis.indices import Said
+
 Ints = NDArray[np.int64]
 ROOT: Final = 0
 DEEPEST: Final = 40
@@ -48,20 +50,27 @@ class Looks:
         self.left -= count
 
 
-def loops_of(traces: Iterable[Sequence[int]], looks: Looks | None = None) -> Loop:
+def loops_of(traces: Sequence[Sequence[int]], looks: Looks | None = None) -> Loop:
+    """As `order_of` has them, by roles alone."""
+    return order_of(traces, {}, looks or Looks())[0]
+
+
+def order_of(traces: Sequence[Sequence[int]], words: dict[str, Ints], looks: Looks) -> tuple[Loop, list[list[int]]]:
     """The loops of all traces together, as far as there are ``looks`` for, and not more than ``DEEPEST`` in each other;
-    in the others nothing is in order."""
-    graph = _Graph(looks or Looks())
+    in the others nothing is in order. By trace of each node the loop of which an iteration begins there by what names
+    say, or 0. ``words``: what names say, as `words_of` has it."""
+    graph = _Graph(looks, Said(traces, words))
     for number, roles in enumerate(traces):
         graph.add(roles, 1 << number)
-    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}, 0))
+    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}, 0)), graph.said.of_traces()
 
 
 class _Graph:
     """What follows what, and in which traces: these are bits of a number."""
 
-    def __init__(self, looks: Looks) -> None:
+    def __init__(self, looks: Looks, said: Said) -> None:
         self.looks = looks
+        self.said = said
         self.nodes = 0
         self.follow: dict[int, set[int]] = defaultdict(set)
         self.used: dict[tuple[int, int], int] = defaultdict(int)
@@ -98,17 +107,23 @@ class _Graph:
                 for b in edges[a] & own:
                     entries[b] = entries.get(b, 0) | self.used[a, b]
             number = next(self.numbers)
-            found.append(Loop(number, self.body(own, self.within(own, edges, entries, deep), entries, deep + 1)))
+            found.append(
+                Loop(number, self.body(own, self.within(own, edges, entries, number, deep), entries, deep + 1))
+            )
         return tuple(found)
 
     def within(
-        self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
+        self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], number: int, deep: int
     ) -> dict[int, set[int]]:
-        """What follows what in an iteration of the loop of these roles: nothing where no more is looked at. To a head
-        leads what is in a loop within with it: what comes before it in all visits, and in the first iteration of some;
-        and what else makes iterations fewer."""
+        """What follows what in an iteration of the loop of these roles: nothing where no more is looked at, and what
+        names say if they do. Else to a head leads what is in a loop within with it: what comes before it in all visits,
+        and in the first iteration of some; and what else makes iterations fewer."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
+        self.looks.spend(self.nodes if self.said.words else 0)
+        told = self.said.within(own, edges, number) if self.said.words else None
+        if told is not None:
+            return told
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
@@ -357,11 +372,14 @@ class Iterations:
         return len(self.parent)
 
 
-def read_trace(roles: Sequence[int], where: dict[int, Place], loops: int) -> tuple[list[Iterations], Ints]:
+def read_trace(
+    roles: Sequence[int], where: dict[int, Place], loops: int, begins: Sequence[int] | None = None
+) -> tuple[list[Iterations], Ints]:
     """The iterations of each loop, by its number, and int64[nodes]: the iteration of the innermost loop of each node.
 
     A node that stands before the one before it, or at the same place, begins an iteration of the innermost loop that
-    both are in. Raises KeyError for a role that has no place.
+    both are in, or of one around it: that of which an iteration ``begins`` with the node, as `order_of` has it. Raises
+    KeyError for a role that has no place.
     """
     found = [Iterations() for _ in range(loops)]
     found[ROOT].parent.append(-1)
@@ -375,6 +393,8 @@ def read_trace(roles: Sequence[int], where: dict[int, Place], loops: int) -> tup
             same = _same(before.at, place.at)
             again = same == len(place.at) or place.at[same] < before.at[same]
             entered = min(same + 1, len(place.at))
+            if begins and begins[i] in place.loops[1:entered]:
+                again, entered = True, place.loops.index(begins[i]) + 1
             if again:
                 rows = found[place.loops[entered - 1]]
                 rows.index.append(rows.index[-1] + 1)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from itertools import chain, combinations, islice
 from typing import Final
 
-from chakrasim.synthesis.loops import Looks, Visit, body_roles, inner_loops, looped, loops_of, visits_of
+from chakrasim.synthesis.indices import Ints, words_of
+from chakrasim.synthesis.loops import Looks, Visit, body_roles, inner_loops, looped, order_of, visits_of
 from chakrasim.synthesis.roles import Nodes, Roles
 
 FIRST: Final = "first"
@@ -25,8 +26,9 @@ def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
     """The traces with first turns as roles of their own, which are added to the roles, as far as there are ``looks``
     for."""
     lists = [nodes.role for nodes in traces]
+    words = words_of(traces, roles.known)
     for _ in range(MOST):
-        found = _turn(lists, looks)
+        found = _turn(lists, words, looks)
         if found is None:
             break
         own, turned = found
@@ -36,11 +38,11 @@ def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
     return [replace(nodes, role=own) for nodes, own in zip(traces, lists, strict=True)]
 
 
-def _turn(traces: Sequence[Sequence[int]], looks: Looks) -> tuple[set[int], set[int]] | None:
+def _turn(traces: Sequence[Sequence[int]], words: dict[str, Ints], looks: Looks) -> tuple[set[int], set[int]] | None:
     """Roles of a loop, and those of them whose first turn, taken out, takes others out of the loop: all that comes
     until their next turn, and not in the iterations that follow. None if there are none."""
     nodes = sum(map(len, traces))
-    for loop, _ in reversed([*inner_loops(loops_of(traces, looks))]):
+    for loop, _ in reversed([*inner_loops(order_of(traces, words, looks)[0])]):
         own = body_roles(loop)
         looks.spend(nodes)
         for turned in _turns(visits_of(traces, own)) if looks.left > 0 else ():

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Ints
-from chakrasim.synthesis.loops import Iterations, Looks, Loop, Place, inner_loops, loops_of, places, read_trace
-from chakrasim.synthesis.roles import Nodes, Roles, metadata
+from chakrasim.synthesis.indices import words_of
+from chakrasim.synthesis.loops import Iterations, Looks, Loop, Place, inner_loops, order_of, places, read_trace
+from chakrasim.synthesis.roles import Nodes, Role, Roles, metadata
 from chakrasim.trace.job.job import Job
 
 ALL: Final = "all"
@@ -98,9 +99,19 @@ def places_of(groups: Mapping[str, Sequence[Sequence[int]]], ranks: int) -> dict
     return found
 
 
-def read_by_loops(ranks: Sequence[Rank], looks: Looks) -> tuple[Loop, dict[int, Place], list[Reading]]:
+def read_by_loops(
+    ranks: Sequence[Rank], roles: Sequence[Role], looks: Looks
+) -> tuple[Loop, dict[int, Place], list[Reading]]:
     """The loops of all traces, where each role stands, and the traces read by them."""
-    loop = loops_of((rank.nodes.role for rank in ranks), looks)
+    words = words_of([rank.nodes for rank in ranks], roles)
+    loop, begins = order_of([rank.nodes.role for rank in ranks], words, looks)
     where = places(loop)
     count = 1 + sum(1 for _ in inner_loops(loop))
-    return loop, where, [Reading(rank, *read_trace(rank.nodes.role, where, count)) for rank in ranks]
+    return (
+        loop,
+        where,
+        [
+            Reading(rank, *read_trace(rank.nodes.role, where, count, own))
+            for rank, own in zip(ranks, begins, strict=True)
+        ],
+    )
