@@ -9,38 +9,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from chakrasim.synthesis.indices import Ints, words_of
-from chakrasim.synthesis.roles import HOLE, Nodes, Roles
+from chakrasim.synthesis.roles import Nodes, Roles
 
 
 def at_stations(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Roles]:
-    """The traces with such roles apart, and the roles."""
+    """The traces with such roles apart, and the roles. Where what comes after tells fewer places, that tells them."""
     lists = [nodes.role for nodes in traces]
     several = set().union(*(_several(lists, index) for index in words_of(traces, roles.known).values()))
-    before, after = (_beside(each, several) for each in (lists, [own[::-1] for own in lists]))
-    sides = {role: (False, before[role]) if len(before[role]) <= len(after[role]) else (True, after[role])
-             for role in several}  # fmt: skip
-    apart = {role: behind for role, (behind, found) in sides.items() if len(found) > 1}
-    if not apart:
+    if not several:
         return [*traces], roles
-    made, names = Roles(), [_title(what.name) for what in roles.known]
-    found = []
-    for nodes in traces:
-        last = _last(nodes.role, several)
-        following = _last(nodes.role[::-1], several)[::-1]
-        own = []
-        for at, role in enumerate(nodes.role):
-            what = roles.known[role]
-            if role in apart:
-                one, side = (following[at], "before") if apart[role] else (last[at], "after")
-                beside = f"{side} {names[one]}" if one >= 0 else side
-                what = replace(what, place=f"{what.place} {beside}".strip())
-            own.append(made.of(what))
-        found.append(replace(nodes, role=own))
-    return found, made
+    sides = [[_last(own, several) for own in lists], [_last(own[::-1], several)[::-1] for own in lists]]
+    beside: list[dict[int, set[int]]] = [defaultdict(set), defaultdict(set)]
+    for found, side in zip(beside, sides, strict=True):
+        for own, others in zip(lists, side, strict=True):
+            for role, other in zip(own, others, strict=True):
+                found[role].add(other)
+    which = {role: int(len(beside[0][role]) > len(beside[1][role])) for role in several}
+    apart = {role: side for role, side in which.items() if len(beside[side][role]) > 1}
+    made = Roles()
 
+    def told(role: int, others: Sequence[int]) -> int:
+        what = roles.known[role]
+        if role in apart:
+            side, other = apart[role], others[apart[role]]
+            beside = ("before " * side + roles.known[other].title) if other >= 0 else ("begin", "end")[side]
+            place = f"{what.place} {beside}".strip()
+            what = replace(what, place=place)
+        return made.of(what)
 
-def _title(name: str) -> str:
-    return name.replace(HOLE, "#")
+    rows = (zip(own, zip(*both, strict=True), strict=True) for own, *both in zip(lists, *sides, strict=True))
+    return [replace(nodes, role=[told(*one) for one in row]) for nodes, row in zip(traces, rows, strict=True)], made
 
 
 def _several(traces: Sequence[Sequence[int]], index: Ints) -> set[int]:
@@ -80,16 +78,6 @@ def _stretches(roles: Sequence[int], index: Sequence[int]) -> Iterator[list[tupl
             own.append((role, said >= 0))
     if end:
         yield own[:end]
-
-
-def _beside(traces: Sequence[Sequence[int]], several: set[int]) -> dict[int, set[int]]:
-    """By such role the others that it comes after."""
-    found: dict[int, set[int]] = defaultdict(set)
-    for roles in traces:
-        for role, last in zip(roles, _last(roles, several), strict=True):
-            if role in several:
-                found[role].add(last)
-    return found
 
 
 def _last(roles: Sequence[int], several: set[int]) -> list[int]:
