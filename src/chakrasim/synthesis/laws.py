@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +24,10 @@ Kind = Callable[["Examples", Work], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
+FIRST: Final = 8
+"""Of these, those that candidates are tried on before."""
+AT_ONCE: Final = 1 << 18
+"""Numbers of candidates that are made at a time."""
 SPREAD: Final = 12
 """Different numbers that are spread, not chosen from."""
 CHOICES: Final = 8
@@ -165,75 +167,115 @@ def _column(few: Examples, work: Work) -> Iterator[Expression]:
 
 def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
-    probes = few.some(spread(few.wanted, PROBES))
-    named = list(probes.columns.items())
+    probes = _probes(few)
+    wanted, named, table = probes.wanted, [*probes.columns], _stacked(probes)
     work.spend(16 * len(named) ** 2 * len(probes))
-    for name, column in named:
-        rest = probes.wanted - column
+    for name, column in probes.columns.items():
+        rest = wanted - column
         if (rest == rest[0]).all():
             yield _plus(["column", name], int(rest[0]))
-    table = np.stack([column for _, column in named]) if named else np.zeros((0, len(probes)), np.int64)
+    count = max(1, AT_ONCE // (1 + table.size))
+    for begin in range(0, len(named), count):
+        rows = np.arange(begin, min(begin + count, len(named)))
+        found = [*_operations(wanted, table, rows, named), *_turned(wanted, table, rows, named)]
+        yield from (said for _, said in sorted(found, key=lambda each: each[0]))
+
+
+def _probes(few: Examples) -> Examples:
+    """Some examples that are spread, and the ``FIRST`` of them, too."""
+    rows = spread(few.wanted, PROBES)
+    first = spread(few.wanted[rows], FIRST)
+    return few.some(np.concatenate([rows[first], np.delete(rows, first)]))
+
+
+def _stacked(few: Examples) -> Ints:
+    """int64[columns, n]."""
+    return np.stack([*few.columns.values()]) if few.columns else np.zeros((0, len(few)), np.int64)
+
+
+def _even(rows: Ints) -> NDArray[np.bool_]:
+    """Which rows, int64[..., n], are the same all over."""
+    same: NDArray[np.bool_] = (rows == rows[..., :1]).all(axis=-1)
+    return same
+
+
+Order = tuple[int, int, int, int]
+"""Of candidates: by column, kind, sign and other column."""
+
+
+def _operations(wanted: Ints, table: Ints, rows: Ints, named: Sequence[str]) -> Iterator[tuple[Order, Expression]]:
+    """Operations of these rows of a table, int64[columns, n], and another of it that give what is wanted with a
+    constant."""
     safe = np.where(table == 0, 1, table)
-    around = np.concatenate([safe, np.repeat([[n] for n in SHORT], len(probes), axis=1)])
     small = np.abs(table).max(axis=1, initial=0) < 2**31
-    ways = [["column", name] for name, _ in named] + [["const", n, 1] for n in SHORT]
-    begins = (None, 0, 1) if np.ptp(probes.wanted) == 1 else (None,)
-    for i, (name, column) in enumerate(named):
+    for number, (operation, made) in enumerate(_OPERATIONS.items()):
+        other = safe if operation in ("//", "ceil") else table
         with np.errstate(over="ignore"):
-            made = {
-                "+": column + table,
-                "-": column - table,
-                "*": np.where(small[:, None] & small[i], column * table, 0),
-                "//": column // safe,
-                "ceil": -(-column // safe),
-                "min": np.minimum(column, table),
-                "max": np.maximum(column, table),
-            }
-        for operation, results in made.items():
-            rest = probes.wanted - results
-            for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
-                if i != j and (results[j] != results[j][0]).any():
-                    yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
-        for begin in begins:
-            begun = column + (begin or 0)
-            turns = begun % around
-            round_once = (around > 1) & (begun >= around)
-            for j, said in _turned(
-                probes.wanted, turns if begin is None else (turns == 0).astype(np.int64), round_once
-            ):
-                if i != j:
-                    turned = ["%", _plus(["column", name], begin or 0), ways[j]]
-                    yield said(turned if begin is None else ["-", _ONE, ["min", _ONE, turned]])
+            near = _even(wanted[:FIRST] - made(table[rows, None, :FIRST], other[None, :, :FIRST]))
+            one, two = np.nonzero(near & small[rows, None] & small if operation == "*" else near)
+            one = rows[one]
+            results = made(table[one], other[two])
+        rest = wanted - results
+        for at in np.flatnonzero(_even(rest) & ~_even(results) & (one != two)).tolist():
+            i, j = int(one[at]), int(two[at])
+            said: Expression = [operation, ["column", named[i]], ["column", named[j]]]
+            yield (i, number, 0, j), _plus(said, int(rest[at, 0]))
+
+
+def _turned(wanted: Ints, table: Ints, rows: Ints, named: Sequence[str]) -> Iterator[tuple[Order, Expression]]:
+    """The same of what is left where they come round after another row, or after ``SHORT``; or taken from a constant;
+    or of whether they begin anew there. They have to come round among the examples and differ there: what never does
+    comes round by chance."""
+    around = np.concatenate([np.where(table == 0, 1, table), np.repeat([[n] for n in SHORT], len(wanted), axis=1)])
+    ways = [*(["column", name] for name in named), *(["const", n, 1] for n in SHORT)]
+    for number, begin in enumerate((None, 0, 1) if np.ptp(wanted) == 1 else (None,)):
+        begun = table + (begin or 0)
+        first = _left(begun[rows, None, :FIRST], around[None, :, :FIRST], begin)
+        one, two = np.nonzero(_even(wanted[:FIRST] - first) | _even(wanted[:FIRST] + first))
+        one = rows[one]
+        results, round_once = _left(begun[one], around[two], begin), (around[two] > 1) & (begun[one] >= around[two])
+        most = np.where(round_once, results, -1).max(axis=1, initial=-1)
+        least = np.where(round_once, results, 1 << 62).min(axis=1, initial=1 << 62)
+        for sign in (1, -1):
+            rest = wanted - sign * results
+            for at in np.flatnonzero(_even(rest) & (most > least) & (one != two)).tolist():
+                i, j, constant = int(one[at]), int(two[at]), int(rest[at, 0])
+                left: Expression = ["%", _plus(["column", named[i]], begin or 0), ways[j]]
+                left = left if begin is None else ["-", _ONE, ["min", _ONE, left]]
+                said = _plus(left, constant) if sign == 1 else ["-", ["const", constant, 1], left]
+                yield (i, len(_OPERATIONS) + number, -sign, j), said
+
+
+def _left(column: Ints, around: Ints, begin: int | None) -> Ints:
+    """What is left of a column where it comes round, or where it ``begin``s anew there whether it does."""
+    left = column % around
+    return left if begin is None else (left == 0).astype(np.int64)
 
 
 def _shares(few: Examples, work: Work) -> Iterator[Expression]:
     """What is divided as evenly as whole numbers go: a column and a place, over how many places there are."""
-    probes = few.some(spread(few.wanted, PROBES))
-    columns = probes.columns
-    for count, over in columns.items():
-        places = [] if over.min() < 1 else [one for one, at in columns.items() if at.min() >= 0 and (at < over).all()]
-        work.spend(len(columns) * len(probes) * (1 + len(places)))
-        for place, of in product(places, columns):
-            if ((columns[of] + columns[place]) // over == probes.wanted).all():
-                yield ["//", ["+", ["column", of], ["column", place]], ["column", count]]
+    probes = _probes(few)
+    wanted, table = probes.wanted, _stacked(probes)
+    names = [["column", name] for name in probes.columns]
+    for count, over in zip(names, table, strict=True):
+        places = np.flatnonzero(((table >= 0) & (table < over)).all(axis=1)).tolist()
+        work.spend(len(names) * len(probes) * (1 + len(places)))
+        for place in places:
+            first = (table[:, :FIRST] + table[place, :FIRST]) // over[:FIRST]
+            near = np.flatnonzero((first == wanted[:FIRST]).all(axis=1))
+            for of in near[((table[near] + table[place]) // over == wanted).all(axis=1)].tolist():
+                yield ["//", ["+", names[of], names[place]], count]
 
 
-def _turned(
-    wanted: Ints, results: Ints, among: NDArray[np.bool_]
-) -> Iterator[tuple[int, Callable[[Expression], Expression]]]:
-    """Which of the results, int64[count, n], give all that is wanted with a constant, or taken from one; and how. They
-    have to differ ``among`` some, bool[count, n]: what never comes round comes round by chance."""
-    most, least = np.where(among, results, -1).max(axis=1), np.where(among, results, 1 << 62).min(axis=1)
-    varies = most > least
-    for sign in (1, -1):
-        rest = wanted - sign * results
-        for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1) & varies).tolist():
-            constant = int(rest[j, 0])
-            yield j, partial(_plus, constant=constant) if sign == 1 else partial(_less, constant=constant)
-
-
-def _less(expression: Expression, constant: int) -> Expression:
-    return ["-", ["const", constant, 1], expression]
+_OPERATIONS: Final[Mapping[str, Callable[[Ints, Ints], Ints]]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "ceil": lambda one, other: -(-one // other),
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def _plus(expression: Expression, constant: int) -> Expression:

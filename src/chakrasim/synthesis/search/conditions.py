@@ -125,16 +125,11 @@ def _either(conditions: Sequence[_Condition], target: Held, work: Work) -> list[
 
 def _cheapest(conditions: Sequence[_Condition], target: Held, work: Work) -> tuple[int, list[_Condition]] | None:
     """Conditions that together hold for the target alone, and what they cost."""
-    cover: dict[bytes, tuple[_Condition, Held]] = {}
-    for one in conditions:
-        if one.held[target].all():
-            out = ~one.held[~target]
-            if out.any():
-                cover.setdefault(out.tobytes(), (one, out))
-    if not cover:
-        return None
-    usable = [one for one, _ in cover.values()]
-    outs = np.stack([out for _, out in cover.values()])
+    held = np.stack([one.held for one in conditions]) if conditions else np.zeros((0, len(target)), np.bool_)
+    outs = ~held[:, ~target]
+    rows = np.flatnonzero(held[:, target].all(axis=1) & outs.any(axis=1))
+    rows = np.sort(rows[np.unique(np.packbits(outs[rows], axis=1), axis=0, return_index=True)[1]])
+    usable, outs = [conditions[i] for i in rows.tolist()], outs[rows]
     if not outs.any(axis=0).all():
         return None
     prices = np.array([one.price for one in usable])
@@ -150,6 +145,7 @@ class _Cover:
 
     def __init__(self, outs: Held, prices: Ints, most: int) -> None:
         self.outs, self.prices, self.looks, self.most = outs, prices, 0, most
+        self.often, self.cheapest = outs.sum(axis=0), int(prices.min())
         self.best: list[int] | None = None
         self.price = 1 << 30
 
@@ -162,12 +158,12 @@ class _Cover:
         if len(taken) == MOST or self.looks > self.most:
             return
         at = np.flatnonzero(left)
-        rare = int(at[self.outs[:, at].sum(axis=0).argmin()])
+        rare = int(at[self.often[at].argmin()])
         rows = np.flatnonzero(self.outs[:, rare])
         gain = self.outs[np.ix_(rows, at)].sum(axis=1)
         whole = gain == len(at)
         for row in rows[np.lexsort((-gain, self.prices[rows], ~whole))].tolist():
             cost = price + int(self.prices[row])
             rest = left & ~self.outs[row]
-            if cost + (int(self.prices.min()) if rest.any() else 0) < self.price:
+            if cost + (self.cheapest if rest.any() else 0) < self.price:
                 self.go(rest, cost, [*taken, row])

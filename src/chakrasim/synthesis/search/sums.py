@@ -177,7 +177,7 @@ def _pursued(products: Products, work: Work, slack: Floats | None = None) -> lis
         matrix = np.concatenate([table[:, columns], -table[:, columns], away, free], axis=1)
         cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY), np.zeros(free.shape[1])])
         work.spend(40 * matrix.size)
-        found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs",
+        found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs-ds", options={"presolve": False},
                         bounds=[(0.0, None)] * (matrix.shape[1] - len(ends)) + ends)  # fmt: skip
         if found.status != 0:
             return np.zeros(len(columns)), np.zeros(rows), np.inf
