@@ -64,6 +64,20 @@ def test_layers_are_numbered_between_points_and_words_have_numbers_of_their_own(
     assert not learned.lost
 
 
+def test_what_comes_every_few_layers_goes_on_so_in_deeper_models() -> None:
+    def nodes(own: Own) -> list[tuple[str, int]]:
+        found = []
+        for layer in range(own["layers"]):
+            often = own["experts"] if layer % 2 else 0
+            found += [(f"L{layer} attention", 5), *((f"L{layer} expert {at}", 7) for at in range(often))]
+            found += [(f"L{layer} router", 4)] * (often > 0) + [(f"L{layer} mlp", 3)] * (not layer % 2)
+        return found
+
+    known = [{"layers": layers, "experts": experts} for layers in range(2, 8) for experts in (1, 2, 4)]
+    learned = learned_of(known, lambda own: [computing(*nodes(own))])
+    assert made_by(learned, layers=13, experts=3) == [nodes({"layers": 13, "experts": 3})]
+
+
 def test_nodes_are_read_in_the_order_of_their_ids() -> None:
     def nodes(own: Own) -> list[tuple[str, int]]:
         return [(f"{half} {at}", own["n"] + at) for at in range(own["n"]) for half in ("load", "use")]

@@ -140,7 +140,8 @@ class Search:
         for number, around in self.inner.items():
             wanted, table = _counts(self.readings, number, around[-1]), self.tables.of(around)
             found = levels.find(wanted, table, self.known, 0) or lag_law(wanted, around[-1], table, self.known)
-            self.counts[number] = found or self._if_any(wanted, table) or self._law(f"count of loop {number}", wanted, table)
+            found = found or self._if_any(wanted, table)
+            self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         self.unsure = {*self.occurrences}
         for cases, tests in ((0, FEW_TESTS), (0, CASES), (FEW_CASES, CASES)):
@@ -211,7 +212,7 @@ class Search:
         return sorted(found.values(), key=lambda each: -len(each[0]))
 
     def _comes(self, role: int, cases: int = CASES, tests: int = CASES) -> None:
-        """Whether a role comes. Without ``cases``, or with so few ``tests``, it may be found later, when more is known."""
+        """Whether a role comes. Without ``cases`` or with few ``tests`` it may be found later, when more is known."""
         here, table, what = self._presence(role), self.tables.of(self.where[role].loops), self._coming(role)
         law = levels.find_metered(here, table, self.known) if cases == CASES else None
         law = law or levels.find(here, table, self.known, cases)
