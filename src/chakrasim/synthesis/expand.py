@@ -60,7 +60,7 @@ def trace_of(
         lane.add(role, stream, numbers, nodes.begun[at])
         asking = Asking(at, stream, numbers, nodes.iteration[at])
         ctrl, data = (
-            sorted({rules.answer(rule, role, asking, lane) for rule in model.reasons[kind][role]} - {-1})
+            sorted(set().union(*(rules.answers(rule, role, asking, lane) for rule in model.reasons[kind][role])))
             for kind in (0, 1)
         )
         add_node(made, at, model.roles[role], numbers, (ctrl, data))

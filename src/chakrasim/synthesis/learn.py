@@ -130,7 +130,7 @@ def _answers(found: Sequence[Rule], role: int, own: Sequence[Case], rules: Rules
     work.begin()
     for case in own:
         looks = rules.looks
-        yield {rules.answer(rule, role, case.node, case.lane) for rule in found} - {-1}
+        yield set().union(*(rules.answers(rule, role, case.node, case.lane) for rule in found))
         work.spend(reasons.LOOK * (rules.looks - looks))
         if work.is_spent:
             return

@@ -8,6 +8,7 @@
                                pass takes of a forward one
 ["begin", [loop...], back, s]  the last node on stream s before the current iteration of one of these loops (back 0),
                                or the one before (1), began
+["every", role, loop]          all nodes of this role before it since an iteration of this loop began last
 ["when", loop, which, rule]    the rule, for iterations of the loop that are "first", "last", or "not" the first
 ["else", other, rule]          the rule, where the other finds nothing
 ["beside", other, role, rule]  the rule, where the other finds a node of this role
@@ -29,6 +30,8 @@ Rule = list[Any]
 OWN: Final = -1
 TRIED: Final = 600
 """Nodes of a role that rules are tried on, at most."""
+SOME: Final = 50
+"""Of which streams and loops are taken."""
 LOOK: Final = 200
 """What it costs to look at a node, in numbers that laws look at."""
 PLAIN: Final = 20_000
@@ -83,8 +86,17 @@ class Rules:
         at = self.place[role].get(STREAM)
         return numbers[at] if at is not None else -2
 
+    def answers(self, rule: Rule, role: int, node: Asking, lane: Lane) -> set[int]:
+        """The nodes that it finds."""
+        if rule[0] != "every":
+            return {self.answer(rule, role, node, lane)} - {-1}
+        places, begin = lane.roles[rule[1]], _before(lane.begins[rule[2]], node.at + 1)
+        found = {*places[bisect_left(places, begin) : bisect_left(places, node.at)]} if begin >= 0 else set()
+        self.looks += 1 + len(found)
+        return found
+
     def answer(self, rule: Rule, role: int, node: Asking, lane: Lane) -> int:
-        """The node that it finds, -1 for none."""
+        """The node that it finds, -1 for none; of any rule but for those of "every" node."""
         self.looks += len(rule[1]) if rule[0] == "last" else 1
         match rule[0]:
             case "stream":
@@ -136,6 +148,7 @@ def check_rule(content: Any, roles: Set[int], loops: Set[str]) -> Rule:
         return type(loop) is int and (loop == 0 or str(loop) in loops)
 
     plain: Rule = content if isinstance(content, list) else []
+    plain = [] if any(isinstance(one, list) and one[:1] == ["every"] for one in plain) else plain
     match plain:
         case ["stream", int()]:
             return plain
@@ -145,6 +158,8 @@ def check_rule(content: Any, roles: Set[int], loops: Set[str]) -> Rule:
             if all(isinstance(one, list) and [*map(type, one)] == [str, str, int] for one in same):
                 return plain
         case ["begin", [*begun], 0 | 1, int()] if begun and all(map(held, begun)):
+            return plain
+        case ["every", int(role), loop] if role in roles and held(loop):
             return plain
         case ["when", loop, "first" | "last" | "not", rule] if held(loop):
             return ["when", loop, plain[2], check_rule(rule, roles, loops)]
@@ -189,16 +204,18 @@ def find(role: int, cases: Sequence[Case], rules: Rules, work: Work) -> tuple[li
     by_iteration = (["when", loop, which, rule] for rule in plain if rule[0] != "begin"
                     for loop in loops for which in ("first", "not", "last"))  # fmt: skip
     pairs = (rule for rule in plain if rule[0] == "begin" and len(rule[1]) > 1)
-    for rule in chain(first, by_iteration, pairs, _beside(found, [*targets], plain)):
+    known = sorted({loop for case in cases[:SOME] for loop in case.lane.begins})
+    every = (["every", target, loop] for target in targets for loop in known)
+    for rule in chain(first, every, by_iteration, pairs, _beside(found, [*targets], plain)):
         if not any(left) or work.is_spent:
             break
         looks = rules.looks
         answers = _right(rule, role, cases, rules)
         work.spend(LOOK * (rules.looks - looks))
-        if answers is not None and any(one in own for one, own in zip(answers, left, strict=True)):
+        if answers is not None and any(some & own for some, own in zip(answers, left, strict=True)):
             found.append(rule)
-            for one, own in zip(answers, left, strict=True):
-                own.discard(one)
+            for some, own in zip(answers, left, strict=True):
+                own -= some
     return found, sum(map(len, left))
 
 
@@ -206,7 +223,8 @@ def _beside(found: Sequence[Rule], targets: list[int], plain: list[Rule]) -> Ite
     """Rules that depend on what others find, those that were found before first."""
     lasts = [rule for rule in plain if rule[0] == "last" and not rule[2] and len(rule[1]) > 1]
     single = [rule for rule in plain if rule[0] == "last" and len(rule[1]) == 1]
-    for other in tuple(found):
+    found = [rule for rule in found if rule[0] != "every"]
+    for other in found:
         for rule in plain:
             yield ["else", other, rule]
     for other in (*found, *lasts):
@@ -215,14 +233,14 @@ def _beside(found: Sequence[Rule], targets: list[int], plain: list[Rule]) -> Ite
                 yield ["beside", other, role, rule]
 
 
-def _right(rule: Rule, role: int, cases: Sequence[Case], rules: Rules) -> list[int] | None:
+def _right(rule: Rule, role: int, cases: Sequence[Case], rules: Rules) -> list[set[int]] | None:
     """What the rule finds for each case; None if that is wrong for any."""
     found = []
     for case in cases:
-        answer = rules.answer(rule, role, case.node, case.lane)
-        if answer >= 0 and answer not in case.waits:
+        answers = rules.answers(rule, role, case.node, case.lane)
+        if not answers.issubset(case.waits):
             return None
-        found.append(answer)
+        found.append(answers)
     return found
 
 
@@ -231,7 +249,7 @@ def _candidates(role: int, targets: list[int], cases: Sequence[Case], rules: Rul
     sets = list(_sets(targets))
     for chosen in sets:
         yield ["last", list(chosen), []]
-    streams = sorted({stream for case in cases[:50] for stream in case.lane.streams})
+    streams = sorted({stream for case in cases[:SOME] for stream in case.lane.streams})
     for stream in streams:
         yield ["stream", stream]
     for same in _same(role, targets, rules):
@@ -241,7 +259,7 @@ def _candidates(role: int, targets: list[int], cases: Sequence[Case], rules: Rul
     for target in targets:
         if target != role:
             yield ["mirror", target]
-    known = sorted({loop for case in cases[:50] for loop in case.lane.begins})
+    known = sorted({loop for case in cases[:SOME] for loop in case.lane.begins})
     for loops in (*((one,) for one in known), *combinations(known, 2)):
         for back in (0, 1):
             for stream in streams:
