@@ -156,11 +156,6 @@ def active_matrices(model: Model) -> int:
     return _all_matrices(model) + heads + 2 * model.prediction_layers * model.hidden**2
 
 
-def layers_forward(model: Model) -> int:
-    """Operations of a sequence in all layers, forward."""
-    return sum(layer_forward(model, layer) for layer in _layers(model))
-
-
 def layer_forward(model: Model, layer: int) -> int:
     """Operations of a sequence in one layer, forward."""
     per_token = sum(_matrices(model, kind) for kind in model.kinds(layer))

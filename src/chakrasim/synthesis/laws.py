@@ -169,7 +169,7 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
     probes = _probes(few)
     wanted, named, table = probes.wanted, [*probes.columns], _stacked(probes)
-    work.spend(16 * len(named) ** 2 * len(probes))
+    work.spend(4 * len(named) ** 2 * len(probes))
     for name, column in probes.columns.items():
         rest = wanted - column
         if (rest == rest[0]).all():
@@ -282,18 +282,19 @@ def _plus(expression: Expression, constant: int) -> Expression:
     return ["+", expression, ["const", constant, 1]] if constant else expression
 
 
-def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
-    """One of two numbers, by conditions."""
-    yield from conditioned(few.wanted, few.columns, work)
-
-
 def _presence(few: Examples, work: Work) -> Iterator[Expression]:
-    """The same where one of them is 0; two other numbers may go along with a column, of which they are but a few. What
-    takes many tests may come every few iterations instead."""
-    for law in _conditions(few, work) if (few.wanted == 0).any() else ():
+    """One of two numbers by conditions, where one is 0: two others may go along with a column, of which they are but a
+    few. What takes many tests may come every few iterations instead."""
+    for law in conditioned(few.wanted, few.columns, work) if not few.wanted.all() else ():
         if expressions.cases(law) > FEW_TESTS:
             yield from (one for one in _pairs(few, work) if '"%"' in json.dumps(one))
         yield law
+
+
+def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
+    """The same where neither is."""
+    if few.wanted.all():
+        yield from conditioned(few.wanted, few.columns, work)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -35,14 +34,26 @@ LOOKS: Final = 4_000
 """Sets of conditions that are looked at, at most."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Condition:
-    """Tests as `expressions.test` has them of which one holds, or where it is ``turned`` does not; ``held`` bool[n]:
-    where that is so."""
+Test = tuple[list[Any], bool]
+"""As `expressions.test` has it, and whether it has to hold or not to."""
 
-    price: int
-    tests: list[tuple[list[Any], bool]]
+
+@dataclass(frozen=True, eq=False)
+class _Conditions:
+    """By condition, its price, tests of which one says so, and where it holds: int64[count], and bool[count, n]."""
+
+    prices: Ints
+    tests: Sequence[Sequence[Test]]
     held: Held
+
+    def some(self, rows: Ints) -> _Conditions:
+        """These of them."""
+        return _Conditions(self.prices[rows], [self.tests[i] for i in rows.tolist()], self.held[rows])
+
+    def and_also(self, other: _Conditions) -> _Conditions:
+        """These and others."""
+        prices, held = np.concatenate([self.prices, other.prices]), np.concatenate([self.held, other.held])
+        return _Conditions(prices, [*self.tests, *other.tests], held)
 
 
 def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterator[Expression]:
@@ -51,12 +62,13 @@ def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterat
     if len(values) != 2:
         return
     rarest = int(min((wanted == value).sum() for value in values))
-    conditions = _conditions(columns, work)
+    conditions = _conditions(columns, len(wanted), work)
     for either in (False, True):
         best: tuple[int, Expression] | None = None
         for one, other in (values, values[::-1]):
             target = wanted == one
-            found = _cheapest([*conditions, *(_either(conditions, target, work) if either else ())], target, work)
+            every = conditions.and_also(_either(conditions, target, work)) if either else conditions
+            found = _cheapest(every, target, work)
             if found is None or (len(found[1]) > 1 and len(found[1]) * SURE > rarest):
                 continue
             if best is None or found[0] < best[0]:
@@ -66,78 +78,85 @@ def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterat
             return
 
 
-def _said(conditions: Sequence[_Condition], one: int, other: int) -> Expression:
+def _said(conditions: Sequence[Sequence[Test]], one: int, other: int) -> Expression:
     found: Expression = ["const", one, 1]
     rest: Expression = ["const", other, 1]
     for each in reversed(conditions):
         left = rest
-        for test, turned in reversed(each.tests):
+        for test, turned in reversed(each):
             left = ["if", test, left, found] if turned else ["if", test, found, left]
         found = left
     return found
 
 
-def _conditions(columns: Mapping[str, Ints], work: Work) -> list[_Condition]:
+def _conditions(columns: Mapping[str, Ints], count: int, work: Work) -> _Conditions:
     """Conditions that hold somewhere and not everywhere, cheap ones first, as far as half of the law's work goes."""
     most = work.own // 2
-    found = []
-    for price, test in _tests(columns, work):
-        work.spend(500 + len(columns[test[0]]))
+    prices, tests = [np.zeros(0, np.int64)], list[list[Test]]()
+    held = [np.zeros((0, count), np.bool_)]
+    for price, said, where in _tests(columns, work):
+        work.spend((500 + count) * len(said))
         if work.own < most:
             break
-        held = expressions.test(test, columns)
-        if held.any() and not held.all():
-            found += [_Condition(price, [(test, turned)], held ^ turned) for turned in (False, True)]
-    return found
+        rows = np.flatnonzero(where.any(axis=1) & ~where.all(axis=1))
+        tests += [[(said[i], turned)] for i in rows.tolist() for turned in (False, True)]
+        prices.append(np.full(2 * len(rows), price))
+        held.append(np.stack([where[rows], ~where[rows]], axis=1).reshape(-1, count))
+    return _Conditions(np.concatenate(prices), tests, np.concatenate(held))
 
 
-def _tests(columns: Mapping[str, Ints], work: Work) -> Iterator[tuple[int, list[Any]]]:
-    """Tests with their prices, cheap ones first, made as they are asked for."""
-    ends: dict[str, tuple[int, int]] = {}
+def _tests(columns: Mapping[str, Ints], work: Work) -> Iterator[tuple[int, list[list[Any]], Held]]:
+    """Tests of a column with their price and where they hold, bool[tests, n], cheap ones first."""
+    named = list(columns)
+    table = np.stack([*columns.values()]) if named else np.zeros((0, 0), np.int64)
     for name, column in columns.items():
         values = np.unique(column).tolist()
-        ends[name] = values[0] - 1, values[-1] + 1
         few = values if len(values) <= CHOICES else [0, 1, values[0], values[-1]]
-        yield from ((PRICES[0], [name, "==", "", value]) for value in dict.fromkeys(few))
-        yield from ((PRICES[0], [name, "<", "", value]) for value in few[2:-1] if len(values) <= CHOICES)
+        said: list[list[Any]] = [[name, "==", "", value] for value in dict.fromkeys(few)]
+        said += [[name, "<", "", value] for value in few[2:-1] if len(values) <= CHOICES]
+        yield PRICES[0], said, np.stack([expressions.test(one, columns) for one in said])
+    least, most = table.min(axis=1, initial=1 << 62), table.max(axis=1, initial=-1 << 62)
     for price, offsets in ((PRICES[1], (0,)), (PRICES[2], (-1, 1))):
-        for name, other in combinations(columns, 2):
-            work.spend(PAIR)
-            if ends[name][0] < ends[other][1] and ends[other][0] < ends[name][1]:
-                yield from ((price, [name, sign, other, offset]) for offset in offsets for sign in ("==", "<"))
+        for i, name in enumerate(named):
+            work.spend(PAIR * (len(named) - 1 - i))
+            near = np.flatnonzero((least[i] <= most + 1) & (least <= most[i] + 1))
+            near = near[near > i]
+            other = table[near]
+            held = [compared(table[i], other + offset) for offset in offsets for compared in (np.equal, np.less)]
+            said = [[name, sign, named[j], offset] for j in near.tolist() for offset in offsets for sign in ("==", "<")]
+            yield price, said, np.stack(held, axis=1).reshape(-1, table.shape[1])
 
 
-def _either(conditions: Sequence[_Condition], target: Held, work: Work) -> list[_Condition]:
+def _either(conditions: _Conditions, target: Held, work: Work) -> _Conditions:
     """Pairs of cheap conditions of which one or the other holds all over the target."""
-    usable: dict[bytes, _Condition] = {}
-    for one in conditions:
-        if one.price == PRICES[0] and one.held[target].any() and not one.held[target].all():
-            usable.setdefault(one.held.tobytes(), one)
-    cheap = [*usable.values()][:PAIRED]
-    if not cheap:
-        return []
-    missed = np.stack([~one.held[target] for one in cheap]).astype(np.float32)
-    work.spend(len(cheap) ** 2 * len(target) // 10)
-    both = np.argwhere(np.triu(missed @ missed.T == 0, 1)).tolist()
-    return [_Condition(cheap[i].price + cheap[j].price + 1, [*cheap[i].tests, *cheap[j].tests],
-                       cheap[i].held | cheap[j].held) for i, j in both[:PAIRS]]  # fmt: skip
+    on = conditions.held[:, target]
+    usable = np.flatnonzero((conditions.prices == PRICES[0]) & on.any(axis=1) & ~on.all(axis=1))
+    cheap = conditions.some(usable[_once(conditions.held[usable])[:PAIRED]])
+    missed = (~cheap.held[:, target]).astype(np.float32)
+    work.spend(len(missed) ** 2 * int(target.sum()) // 10)
+    one, two = np.nonzero(np.triu(missed @ missed.T == 0, 1))
+    one, two = one[:PAIRS], two[:PAIRS]
+    tests = [[*cheap.tests[i], *cheap.tests[j]] for i, j in zip(one.tolist(), two.tolist(), strict=True)]
+    return _Conditions(cheap.prices[one] + cheap.prices[two] + 1, tests, cheap.held[one] | cheap.held[two])
 
 
-def _cheapest(conditions: Sequence[_Condition], target: Held, work: Work) -> tuple[int, list[_Condition]] | None:
+def _once(rows: Held) -> Ints:
+    """The first of equal rows, in order."""
+    return np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])
+
+
+def _cheapest(conditions: _Conditions, target: Held, work: Work) -> tuple[int, Sequence[Sequence[Test]]] | None:
     """Conditions that together hold for the target alone, and what they cost."""
-    held = np.stack([one.held for one in conditions]) if conditions else np.zeros((0, len(target)), np.bool_)
-    outs = ~held[:, ~target]
-    rows = np.flatnonzero(held[:, target].all(axis=1) & outs.any(axis=1))
-    rows = np.sort(rows[np.unique(np.packbits(outs[rows], axis=1), axis=0, return_index=True)[1]])
-    usable, outs = [conditions[i] for i in rows.tolist()], outs[rows]
+    usable = conditions.some(np.flatnonzero(conditions.held[:, target].all(axis=1) & ~conditions.held.all(axis=1)))
+    usable = usable.some(_once(usable.held))
+    outs = ~usable.held[:, ~target]
     if not outs.any(axis=0).all():
         return None
-    prices = np.array([one.price for one in usable])
     each = 1_000 + outs.size // 8
-    search = _Cover(outs, prices, min(LOOKS, max(work.own, 0) // (8 * each)))
+    search = _Cover(outs, usable.prices, min(LOOKS, max(work.own, 0) // (8 * each)))
     search.go(np.ones(outs.shape[1], np.bool_), 0, [])
     work.spend(search.looks * each)
-    return None if search.best is None else (search.price, [usable[i] for i in search.best])
+    return None if search.best is None else (search.price, [usable.tests[i] for i in search.best])
 
 
 class _Cover:

@@ -105,14 +105,15 @@ def _products(
     """Products of up to ``degree`` columns over up to three, simple ones first, each over what is wanted, and each once
     again for where a column is 0."""
     powers, columns = [], []
-    under = [each for count in range(4) for each in combinations(below, count)]
+    under = [(each, np.prod([below[name] for name in each], axis=0)) for count in range(4)
+             for each in combinations(below, count)]  # fmt: skip
     seen: set[tuple[tuple[str, int], ...]] = set()
     for count in range(degree + 1):
         for over in combinations_with_replacement(above, count):
             product = np.ones(len(wanted))
             for name in over:
                 product = product * above[name]
-            for each in under:
+            for each, divisor in under:
                 own: dict[str, int] = {}
                 for names, step in ((over, 2), (each, -2)):
                     for name in names:
@@ -123,7 +124,7 @@ def _products(
                     continue
                 seen.add(key)
                 powers.append(own)
-                columns.append(product / np.prod([below[name] for name in each], axis=0) / wanted)
+                columns.append(product / divisor / wanted)
     table = np.stack(columns, axis=1)
     tables = [table, *(table * held[:, None] for held in zero.values())]
     where = [name for name in ("", *zero) for _ in powers]
