@@ -78,6 +78,20 @@ def test_what_comes_every_few_layers_goes_on_so_in_deeper_models() -> None:
     assert made_by(learned, layers=13, experts=3) == [nodes({"layers": 13, "experts": 3})]
 
 
+def test_the_last_part_of_what_does_not_divide_is_smaller() -> None:
+    def nodes(own: Own) -> list[tuple[str, int]]:
+        sizes = [min(own["part"], own["tokens"] - at) for at in range(0, own["tokens"], own["part"])]
+        return [(f"L{layer} part {at} of it", 3 * size * own["width"]) for layer in range(own["layers"])
+                for at, size in enumerate(sizes)]  # fmt: skip
+
+    random = np.random.default_rng(1)
+    ends = {"layers": (1, 5), "tokens": (100, 900), "part": (30, 130), "width": (5, 60)}
+    known = [{name: int(random.integers(*both)) for name, both in ends.items()} for _ in range(15)]
+    learned = learned_of(known, lambda own: [computing(*nodes(own))])
+    asked = {"layers": 4, "tokens": 1234, "part": 256, "width": 30}
+    assert made_by(learned, **asked) == [nodes(asked)]
+
+
 def test_nodes_are_read_in_the_order_of_their_ids() -> None:
     def nodes(own: Own) -> list[tuple[str, int]]:
         return [(f"{half} {at}", own["n"] + at) for at in range(own["n"]) for half in ("load", "use")]

@@ -179,22 +179,29 @@ class Search:
     def _mark(self, loop: int) -> None:
         """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
         that go along the loop, have a law without cases, and are said by no column yet; those that most iterations say
-        first."""
+        first. Where as many come as something has parts, the last being smaller, before these how large each is."""
         loops = (*self.inner[loop], loop)
         table = self.tables.of(loops)
         marks: list[Expression] = []
+
+        def mark(law: Expression) -> None:
+            made = expressions.value(law, table.columns(2), len(table.job))
+            if made.tobytes() not in {own.tobytes() for own in self.tables.of(loops).levels[2].values()}:
+                self.tables.more[loop][mark_of(loop, len(marks))] = made
+                marks.append(law)
+
+        match self.counts[loop]:
+            case ["ceil", whole, part] | ["+", ["//", whole, part], ["const", 1, 1]]:
+                mark(["min", part, ["-", whole, ["*", ["column", f"index of {loop}"], part]]])
         for rows, wanted in self._said(loops):
             if len(marks) >= MARKS:
                 break
-            part, said = table.some(rows), marks_in(self.tables.more[loop], rows).values()
-            if levels.level_of(wanted, part) < 2 or any((wanted == own).all() for own in said):
+            here, said = table.some(rows), marks_in(self.tables.more[loop], rows).values()
+            if levels.level_of(wanted, here) < 2 or any((wanted == own).all() for own in said):
                 continue
-            law = levels.find(wanted, part, self.known, levels.DIGITS)
+            law = levels.find(wanted, here, self.known, levels.DIGITS)
             for one in () if law is None else (law, *turns_in(law)):
-                made = expressions.value(one, table.columns(2), len(table.job))
-                if made.tobytes() not in {own.tobytes() for own in self.tables.of(loops).levels[2].values()}:
-                    self.tables.more[loop][mark_of(loop, len(marks))] = made
-                    marks.append(one)
+                mark(one)
         if marks:
             self.marks[loop] = marks
 
