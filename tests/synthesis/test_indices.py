@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from test_other_programs import computing, learned_of, made_by
 
-from chakrasim.synthesis.indices import words_of
+from chakrasim.synthesis.indices import MOST, words_of
 from chakrasim.synthesis.loops import Iterations, Looks, Loop, order_of, places, read_trace
 from chakrasim.synthesis.roles import Roles
 
@@ -89,3 +89,12 @@ def test_nested_loops_are_learned() -> None:
     asked = {"layers": 5, "chunks": 4, "width": 100}
     assert made_by(learned, **asked) == [nodes(asked)]
     assert not learned.lost
+
+
+def test_of_many_words_those_that_most_nodes_have_are_looked_at() -> None:
+    roles = Roles()
+    letters = "abcdefgh"
+    names = [f"{one}{other}{at}" for one in letters for other in letters for at in range(1 + (one == other == "c"))]
+    words = words_of([roles.nodes(computing(*((name, 1) for name in [*names, *names])))], roles.known)
+    assert len(words) == MOST
+    assert next(iter(words)) == "cc"

@@ -5,6 +5,7 @@ it go on: what is within an iteration, and where the next begins.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,8 @@ from chakrasim.synthesis.roles import HOLE, Nodes, Role
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Edge = tuple[int, int]
+MOST: Final = 24
+"""Words before numbers, at most."""
 _WORD: Final = re.compile(r"([^\W\d_]*)[\W\d_]*$")
 """Letters, the last ones of a text."""
 
@@ -68,9 +71,15 @@ class _Turns:
 
 
 def words_of(traces: Sequence[Nodes], roles: Sequence[Role]) -> dict[str, Ints]:
-    """By word before a number in a name the number of each node of all traces, -1 of those without."""
+    """By word before a number in a name, the ``MOST`` that most nodes have, the number of each node of all traces: -1
+    of those without."""
     places = [_words(role.name) for role in roles]
-    names = sorted({word for own in places for word in own})
+    often = Counter(role for nodes in traces for role in nodes.role)
+    count = Counter[str]()
+    for role, times in sorted(often.items()):
+        count.update(dict.fromkeys(places[role], times))
+    names = [name for name, _ in count.most_common(MOST)]
+    places = [{word: place for word, place in own.items() if word in names} for own in places]
     found = {name: np.full(sum(map(len, traces)), -1, np.int64) for name in names}
     at = 0
     for nodes in traces:
