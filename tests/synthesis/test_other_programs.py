@@ -78,6 +78,22 @@ def test_what_comes_every_few_layers_goes_on_so_in_deeper_models() -> None:
     assert made_by(learned, layers=13, experts=3) == [nodes({"layers": 13, "experts": 3})]
 
 
+def test_layers_of_one_kind_are_so_in_other_loops_too() -> None:
+    def nodes(own: Own) -> list[tuple[str, int]]:
+        wide, deep, layers = own["wide"], own["deep"], own["layers"]
+        dense = [layer < own["dense"] for layer in range(layers)]
+        run = [(f"L{layer} {'mlp' if dense[layer] else 'experts'}", 7) for layer in range(layers)]
+        sizes = [8 * wide * wide + 3 * wide * (deep if one else own["experts"]) for one in dense]
+        return [*run, ("loss", 5), *((f"L{layer} update", size) for layer, size in enumerate(sizes))]
+
+    random = np.random.default_rng(1)
+    ends = {"layers": (3, 9), "dense": (0, 4), "wide": (20, 90), "deep": (30, 200), "experts": (30, 200)}
+    known = [{name: int(random.integers(*both)) for name, both in ends.items()} for _ in range(40)]
+    learned = learned_of(known, lambda own: [computing(*nodes(own))])
+    asked = {"layers": 12, "dense": 5, "wide": 100, "deep": 60, "experts": 170}
+    assert made_by(learned, **asked) == [nodes(asked)]
+
+
 def test_the_last_part_of_what_does_not_divide_is_smaller() -> None:
     def nodes(own: Own) -> list[tuple[str, int]]:
         sizes = [min(own["part"], own["tokens"] - at) for at in range(0, own["tokens"], own["part"])]

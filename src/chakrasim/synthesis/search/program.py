@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
@@ -129,7 +130,7 @@ class Search:
         self.unsure: set[int] = set()
         """Roles of which no law says whether they come."""
         self.counts: dict[int, Expression] = {}
-        self.marks: dict[int, list[Expression]] = {}
+        self.marks: dict[int, list[Expression]] = defaultdict(list)
         self.present: dict[int, Expression] = {}
         self.numbers: dict[int, dict[str, Expression]] = {}
         self.counters: set[str] = set()
@@ -148,6 +149,8 @@ class Search:
             for role in [role for role in self.occurrences if role in self.unsure]:
                 self._comes(role, cases, tests)
         sure = {*self.occurrences} - self.unsure
+        for loop in self.inner:
+            self._mark_like(loop)
         self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences} - sure, progress)
@@ -182,17 +185,10 @@ class Search:
         first. Where as many come as something has parts, the last being smaller, before these how large each is."""
         loops = (*self.inner[loop], loop)
         table = self.tables.of(loops)
-        marks: list[Expression] = []
-
-        def mark(law: Expression) -> None:
-            made = expressions.value(law, table.columns(2), len(table.job))
-            if made.tobytes() not in {own.tobytes() for own in self.tables.of(loops).levels[2].values()}:
-                self.tables.more[loop][mark_of(loop, len(marks))] = made
-                marks.append(law)
-
+        marks = self.marks[loop]
         match self.counts[loop]:
             case ["ceil", whole, part] | ["+", ["//", whole, part], ["const", 1, 1]]:
-                mark(["min", part, ["-", whole, ["*", ["column", f"index of {loop}"], part]]])
+                self._add_mark(loop, ["min", part, ["-", whole, ["*", ["column", f"index of {loop}"], part]]])
         for rows, wanted in self._said(loops):
             if len(marks) >= MARKS:
                 break
@@ -201,9 +197,28 @@ class Search:
                 continue
             law = levels.find(wanted, here, self.known, levels.DIGITS)
             for one in () if law is None else (law, *turns_in(law)):
-                mark(one)
-        if marks:
-            self.marks[loop] = marks
+                self._add_mark(loop, one)
+
+    def _mark_like(self, loop: int) -> None:
+        """Columns of whether what comes by one test in iterations of loops that come as often, if this one comes, such
+        as layers of one kind, would come in those of this loop, too."""
+        for role, law in self.present.items():
+            other = self.where[role].loops[-1]
+            if law[0] != "if" or other in (ROOT, loop) or str(self.counts[other]) not in str(self.counts[loop]):
+                continue
+            test = [
+                re.sub(f"(?<= (?:of|in) ){other}$", str(loop), one) if isinstance(one, str) else one for one in law[1]
+            ]
+            columns = self.tables.of((*self.inner[loop], loop)).columns(2)
+            if law[2:] != [["const", 0, 1]] and test != law[1] and {test[0], test[2] or test[0]} <= {*columns}:
+                self._add_mark(loop, ["if", test, ["const", 1, 1], ["const", 0, 1]])
+
+    def _add_mark(self, loop: int, law: Expression) -> None:
+        table = self.tables.of((*self.inner[loop], loop))
+        made = expressions.value(law, table.columns(2), len(table.job))
+        if len(self.marks[loop]) < MARKS and made.tobytes() not in {own.tobytes() for own in table.levels[2].values()}:
+            self.tables.more[loop][mark_of(loop, len(self.marks[loop]))] = made
+            self.marks[loop].append(law)
 
     def _said(self, loops: tuple[int, ...]) -> list[tuple[Ints, Ints]]:
         """The iterations of the last of these loops in which a kind of node comes, and a small number that it says
