@@ -82,7 +82,8 @@ def test_layers_of_one_kind_are_so_in_other_loops_too() -> None:
     def nodes(own: Own) -> list[tuple[str, int]]:
         wide, deep, layers = own["wide"], own["deep"], own["layers"]
         dense = [layer < own["dense"] for layer in range(layers)]
-        run = [(f"L{layer} {'mlp' if dense[layer] else 'experts'}", 7) for layer in range(layers)]
+        kinds = ["mlp" if one else "experts" for one in dense]
+        run = [(f"L{layer} {what}", 7) for layer, kind in enumerate(kinds) for what in ("attention", kind)]
         sizes = [8 * wide * wide + 3 * wide * (deep if one else own["experts"]) for one in dense]
         return [*run, ("loss", 5), *((f"L{layer} update", size) for layer, size in enumerate(sizes))]
 
