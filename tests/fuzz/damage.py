@@ -47,6 +47,8 @@ PIECES = (
     *(b'"nodes": [', b"1e400", b"123456789012345678901", b"0.0005", b"true", b"null", b"{}", b"[]", b"[[[[", b"//"),
 )
 AMOUNTS = ("0", "-1", "1e9", "1e400", "nan", ".inf", "9" * 30, "0.0000001", "1,000", "", "0x10", "1 k")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 NESTED = (b"[" * 3000, b'{"a":' * 3000, b'{"traceEvents": ' + b"[" * 2000 + b"]" * 2000 + b"}", b'{"nodes": [[[]]]}')
 
 
@@ -131,11 +133,15 @@ def _structure(data: bytes, draw: random.Random) -> bytes:
 def _yaml(data: bytes, draw: random.Random) -> bytes:
     """YAML that stays YAML; quantities among its texts get other numbers or units."""
     try:
-        document = yaml.load(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        document = yaml.load(data, _LOADER)
     except (yaml.YAMLError, ValueError, RecursionError):
         return data
     _edit(document, draw)
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=draw.random() < 0.7, width=200)
+    how = {"sort_keys": False, "allow_unicode": draw.random() < 0.7, "width": 200}
+    try:
+        text = yaml.dump(document, Dumper=_DUMPER, **how)
+    except UnicodeEncodeError:  # The fast one writes no halves of characters.
+        text = yaml.dump(document, Dumper=yaml.SafeDumper, **how)
     if draw.random() < 0.3:
         amounts = list(re.finditer(r"[0-9.]+(?= [A-Za-z])", text))
         if amounts:

@@ -29,7 +29,7 @@ collectives:
 """
 MODEL = "{layers: 2, hidden: 64, heads: 4, vocabulary: 256, sequence: 16}"
 SPECS = (
-    f"model: {MODEL}\nparallel: {{dp: 2, tp: 2, pp: 2, sp: true}}\nbatch: {{global_batch: 8, micro_batch: 1}}\n",
+    f"model: {MODEL}\nparallel: {{dp: 2, tp: 2, pp: 2, sp: true}}\nbatch: {{global_batch: 4, micro_batch: 1}}\n",
     f"model: {MODEL}\nparallel:\n  dp: 4\n  zero: 3\n  fsdp: 2\nbatch:\n  micro_batches: 2\nrecompute: full\n"
     "optimizer: sgd\n",
     """\
@@ -48,7 +48,7 @@ model:
   moe: {experts: 4, top_k: 2, every: 2, feed_forward: 64, shared_feed_forward: 32}
 parallel: {dp: 2, tp: 2, pp: 2, ep: 2, virtual_stages: 2, zero: 1}
 schedule: interleaved
-batch: {micro_batch: 2, micro_batches: 4}
+batch: {micro_batch: 2, micro_batches: 2}
 recompute: selective
 dtype: float16
 gradient_dtype: float16

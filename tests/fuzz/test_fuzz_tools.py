@@ -19,7 +19,6 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import answer_tools
@@ -28,9 +27,9 @@ import machine_tools
 import pytest
 import tool_inputs
 from damage import Files, damaged, no_file
+from seeds import keep_what_stays
 from tool import ODD, Draw, Tool, odd, some
 
-from chakrasim import jit
 from chakrasim.cli.main import main
 from chakrasim.files.inputs import LEAST_BYTES
 
@@ -344,8 +343,7 @@ def test_damaged_inputs_end_with_a_result_or_one_message(name: str, tmp_path: Pa
 def _loop(name: str, low: int, high: int) -> None:
     """Run the seeds, print what goes wrong; one line at the end."""
     faulthandler.enable()
-    # Half of the time of a small run is asking whether code is compiled, and folders on a disk.
-    jit.is_cold = cache(jit.is_cold)
+    keep_what_stays()
     memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None
     found: dict[int, int] = {}
     bad = 0
