@@ -6,15 +6,18 @@ import csv
 import gzip
 import io
 import json
+import random
 import re
 import sys
 import tempfile
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import job_inputs
 import machine_inputs
+import numpy as np
 import tool_inputs
 from damage import Files
 
@@ -50,8 +53,9 @@ restart_s: 300
 days: 2
 """
 SCENARIOS = """\
-- {name: slow node, set: {"rank:0-1": 1.2}}
-- {name: fast network, set: {communication: 0.5}}
+# a scenario a line
+rank:0-1=1.2
+communication=0.5; op:*=1.1
 """
 BOARD = "format: 1\nname: own\nboard: h100\ngpus: 16\nfabric: {kind: rail}\n"
 
@@ -92,15 +96,36 @@ def specs_of_goodput() -> tuple[Files, ...]:
 @cache
 def scenarios() -> tuple[Files, ...]:
     """Jobs and their machine, with scenarios beside them."""
-    return tuple({**files, "scenarios.yaml": SCENARIOS.encode()} for files in job_inputs.jobs()[:5])
+    return tuple({**files, "scenarios.txt": SCENARIOS.encode()} for files in job_inputs.jobs()[:5])
 
 
 @cache
 def straggler_steps() -> tuple[Files, ...]:
-    """Steps in the open straggler format."""
-    with tempfile.TemporaryDirectory() as folder:
-        made_steps.Made(2, 2, 2, 2, 1).write(Path(folder))
-        return ({path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())},)
+    """Steps in the open straggler format; most of the tables have odd cells, which few changes of bytes make."""
+    draw, made, found = random.Random("steps"), made_steps.Made(2, 2, 2, 2, 1), []
+    whole = made.columns()
+    for number in range(128):
+        columns = {name: column.copy() for name, column in whole.items()}
+        for _ in range(number % 3):
+            _make_odd(columns, draw)
+        with tempfile.TemporaryDirectory() as folder:
+            made.write(Path(folder), columns)
+            found.append({path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())})
+    return tuple(found)
+
+
+def _make_odd(columns: dict[str, Any], draw: random.Random) -> None:
+    """Give a column other numbers, in one row or all; another type; or take it away."""
+    name = draw.choice(sorted(columns))
+    column, kind = columns[name], draw.randrange(8)
+    if kind == 0:
+        del columns[name]
+    elif kind == 1:
+        columns[name] = column.astype(draw.choice((str, "f4", "i1") if column.dtype.kind in "if" else (str, "U3")))
+    else:
+        at = draw.randrange(len(column)) if kind < 6 else slice(None)
+        odd = [-1, 0, 7, 1 << 31, *((np.nan, np.inf, 1e300, -1e18) if column.dtype.kind == "f" else ())]
+        column[at] = column[draw.randrange(len(column))] if draw.random() < 0.4 else draw.choice(odd)
 
 
 @cache

@@ -52,20 +52,26 @@ TARGETS = (
 FACTORS = ("0.5", "1.2", "0", "-1", "nan", "inf", "ideal", "h100", "800G", "900 GB/s", "", "1e300")
 
 
-def _sets(draw: Draw) -> list[str]:
-    return [f"--set={draw.choice(TARGETS)}={draw.choice(FACTORS)}" for _ in range(draw.choice((0, 1, 1, 2)))]
+RECORDED = ("all", "compute", "communication", "memory", "host")
+STRAGGLERS = ("all", "computation", "communication", "forward-compute", "stage:1", "dp_rank:0", "worker:0/1")
+
+
+def _sets(draw: Draw, sound: tuple[str, ...] = TARGETS[:9]) -> list[str]:
+    """Mostly such as make sense, for what is refused there is refused before any file is read."""
+    targets, factors = (sound, (*FACTORS[:2], "ideal")) if draw.random() < 0.7 else (TARGETS, FACTORS)
+    return [f"--set={draw.choice(targets)}={draw.choice(factors)}" for _ in range(draw.choice((0, 1, 1, 1, 1, 2)))]
 
 
 def _what_if(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     words = ["what-if", *_prefix(files, folder), *_machine(draw, folder, files), *LIMITS, *_sets(draw)]
-    chance = some(draw, "--stragglers", f"--scenarios {folder}/scenarios.yaml", "--fail-slow 0.1=1.1", chance=0.3)
+    chance = some(draw, "--stragglers", f"--scenarios {folder}/scenarios.txt", "--fail-slow 0.1=1.1", chance=0.3)
     drawn = ["--jitter", "0.03", "--draws", "5"] if draw.random() < 0.2 else odd(draw, "--draws")
     return [*words, *chance, *drawn, *some(draw, f"--json {out}/w.json", "--quiet", "--strict")]
 
 
 def _what_if_recorded(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     path = draw.choice((folder, f"{folder}/device.0.json"))
-    return ["what-if", path, *_sets(draw), *some(draw, f"--json {out}/w.json", "--quiet", "--lenient")]
+    return ["what-if", path, *_sets(draw, RECORDED), *some(draw, f"--json {out}/w.json", "--quiet", "--lenient")]
 
 
 def _experiment(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -76,7 +82,7 @@ def _experiment(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 def _stragglers(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     (steps,), (meta,) = ([name for name in files if name.endswith(".parquet") == wanted] for wanted in (True, False))
-    words = ["what-if", f"{folder}/{steps}", "--meta", f"{folder}/{meta}", *_sets(draw)]
+    words = ["what-if", f"{folder}/{steps}", "--meta", f"{folder}/{meta}", *_sets(draw, STRAGGLERS)]
     return [*words, *some(draw, f"--json {out}/w.json", "--draws 5", "--quiet"), *odd(draw, "--seed")]
 
 
@@ -172,7 +178,7 @@ TOOLS = {
     "what-if": Tool((answer_inputs.scenarios,), _what_if, (0, 2, 3)),
     "what-if-recorded": Tool((tool_inputs.devices,), _what_if_recorded, (0, 2, 3)),
     "experiment": Tool((tool_inputs.devices,), _experiment, (0, 2, 3)),
-    "what-if-stragglers": Tool((answer_inputs.straggler_steps,), _stragglers),
+    "what-if-stragglers": Tool((answer_inputs.straggler_steps,), _stragglers, odd=True),
     "compare": Tool((answer_inputs.results,), _compare),
     "compare-jobs": Tool((answer_inputs.learned,), _compare_jobs, aim="jobs"),
     "goodput": Tool((answer_inputs.specs_of_goodput,), _goodput),

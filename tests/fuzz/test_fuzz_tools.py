@@ -216,7 +216,8 @@ def _prepare(tool: Tool, draw: Draw, folder: Path) -> Files:
     files = dict(intact)
     aimed = [name for name in sorted(files) if name.startswith(tool.aim)]
     chosen = aimed if tool.aim and draw.random() < 0.8 else sorted(files)
-    for name in draw.sample(chosen, min(len(chosen), draw.choice((1, 1, 1, 2, 4)))):
+    many = draw.choice((0, 0, 0, 1, 2) if tool.odd else (1, 1, 1, 2, 4))
+    for name in draw.sample(chosen, min(len(chosen), many)):
         files[name] = damaged(name, files, draw)
     lost = draw.choice(sorted(files)) if draw.random() < 0.06 else ""
     for name, data in files.items():

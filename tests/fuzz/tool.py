@@ -15,12 +15,13 @@ ODD = ("-1", "0", "1", "7", "99999999999999999999", "x", "", "nan", "1e9", "\u00
 @dataclass(frozen=True)
 class Tool:
     """A command: where its inputs come from, and its words for inputs in ``folder`` and outputs in ``out``. Most damage
-    is done to files whose names begin with ``aim``."""
+    is done to files whose names begin with ``aim``; where the inputs are ``odd``, often none is."""
 
     inputs: tuple[Callable[[], tuple[Files, ...]], ...]
     words: Callable[[Draw, str, str, Files], list[str]]
     codes: tuple[int, ...] = (0, 2)
     aim: str = ""
+    odd: bool = False
 
 
 def some(draw: Draw, *choices: str, chance: float = 0.2) -> list[str]:
