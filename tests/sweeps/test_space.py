@@ -53,6 +53,8 @@ def test_a_file_has_numbers_and_words(tmp_path: Path) -> None:
         ({"where": ["tp ** 9 == 1"]}, "not allowed"),
         ({"front": ["speed"]}, "no such figure"),
         ({"base": {"machine": "h100"}}, "no model"),
+        ({"base": {"model": "llama-7b", "machine": None}, "vary": {"tp": [1, 2]}}, "no machine"),
+        ({"base": {"model": "llama-7b"}, "vary": {"machine": ["h100", None]}}, "no machine"),
         ({"points": 3}, "unknown key"),
         ({"vary": {"overlap.gradients": [True]}}, "unknown key; expected one of overlap.tp, overlap.dp"),
         ({"vary": {"schedul": ["gpipe"]}}, "mean schedule"),

@@ -34,7 +34,7 @@ def test_what_is_done_ahead_comes_before_its_loop() -> None:
     lists = [ahead(passes, layers) for passes, layers in ((1, 2), (2, 3), (3, 5), (2, 1))]
     lists.append([START, BEGIN, *[LAYER, REST] * 3, END] * 2)
     traces = [Nodes(one, [()] * len(one), ([()] * len(one), [()] * len(one))) for one in lists]
-    made = [nodes.role for nodes in peeled(traces, roles, Looks())]
+    made = [nodes.role for nodes in peeled(traces, roles, Looks())[0]]
     first = roles.number[Role(4, "role 1", (), False, "first")]
     loop = loops_of(made)
     assert loop == Loop(0, (Loop(1, (START, first, BEGIN, Loop(2, (GATHER, LAYER, REST)), END)),))
@@ -97,11 +97,23 @@ def test_what_is_gathered_ahead_may_be_two_nodes() -> None:
     lists = [trace(3, [weights, more]), trace(2, [weights, more]), trace(4, [weights]), trace(3, [])]
     made = [one.role for one in peeled(
         [Nodes(own, [()] * len(own), ([()] * len(own), [()] * len(own))) for own in lists], roles, Looks()
-    )]  # fmt: skip
+    )[0]]  # fmt: skip
     first = [roles.number[Role(4, f"role {one}", (), False, "first")] for one in (weights, more)]
     assert [own.count(first[0]) for own in made] == [2, 2, 2, 0]
     assert [own.count(first[1]) for own in made] == [2, 2, 0, 0]
     one_loop_of_layers(made, 2 * (3 + 2 + 4 + 3))
+
+
+def test_a_role_that_only_has_first_turns_is_none_beside_them() -> None:
+    roles = Roles()
+    for number in range(2):
+        roles.of(Role(4, f"role {number}", (), False))
+    lists = [[0, 1, 0], [1, 1, 0]]
+    traces = [Nodes(one, [()] * len(one), ([()] * len(one), [()] * len(one))) for one in lists]
+    made, met = peeled(traces, roles, Looks())
+    assert {role for nodes in made for role in nodes.role} == {*range(len(met.known))}
+    for nodes, own in zip(made, lists, strict=True):
+        assert [met.known[role].name for role in nodes.role] == [f"role {role}" for role in own]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -109,7 +109,7 @@ def read_space(source: Any) -> Space:
     ]
     found = Space(base, vary, tuple(where), _front(root), str.__str__(root.file))
     for name in ("model", "machine"):
-        if name not in base and name not in vary:
+        if None in vary.get(name, (base.get(name),)):
             root.fail("base", f"no {name}", expected=f"{name}: ..., in base or vary")
     machines = vary.get("machine", (base.get("machine"),))
     _check_beside(root, {**base, **vary}, machines)

@@ -53,7 +53,7 @@ def learn_program(
         own, roles, missed = aligned(own, roles, [{**jobs[rank.job][0], **rank.columns} for rank in ranks])
     else:
         own, roles = at_stations(*told_apart(*spelled(own, roles)))
-        own = peeled(own, roles, looks := Looks())
+        own, roles = peeled(own, roles, looks := Looks())
         missed |= {"first turns: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
     loop, where, readings = read_by_loops(ranks, roles.known, looks := Looks())

@@ -22,9 +22,8 @@ MOST: Final = 16
 """First turns, at most."""
 
 
-def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
-    """The traces with first turns as roles of their own, which are added to the roles, as far as there are ``looks``
-    for."""
+def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> tuple[list[Nodes], Roles]:
+    """The traces with first turns as roles of their own, as far as there are ``looks`` for, and the roles that come."""
     lists = [nodes.role for nodes in traces]
     words = words_of(traces, roles.known)
     for _ in range(MOST):
@@ -35,7 +34,10 @@ def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
         known = {role: roles.known[role] for role in sorted(turned)}
         fresh = {role: roles.of(replace(what, place=f"{what.place} {FIRST}".strip())) for role, what in known.items()}
         lists = [_renamed(each, own, fresh) for each in lists]
-    return [replace(nodes, role=own) for nodes, own in zip(traces, lists, strict=True)]
+    met = dict.fromkeys(chain(*lists))
+    made = Roles() if len(met) < len(roles.known) else roles  # All turns of a role may be first ones.
+    number = {role: made.of(roles.known[role]) for role in met}
+    return [replace(nodes, role=[number[one] for one in own]) for nodes, own in zip(traces, lists, strict=True)], made
 
 
 def _turn(traces: Sequence[Sequence[int]], words: dict[str, Ints], looks: Looks) -> tuple[set[int], set[int]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -81,6 +82,7 @@ def _data(cells: tuple[tuple[str, object], ...]) -> str:
     return "".join(f'<data key="{name}">{xml_text(str(value))}</data>' for name, value in cells)
 
 
+@lru_cache(maxsize=4096)
 def xml_text(text: str) -> str:
     """Text as XML 1.0 allows it: control characters, which it does not, become question marks."""
     return escape(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]", "?", text))

@@ -74,7 +74,10 @@ def picture_of(trace: Trace, by: str = "auto") -> Picture:
         return modules if len(modules.boxes) <= MOST_NODES else picture_of(trace, "stream")
     source, target, kind, missing = _dependencies(trace)
     if by == "none":
-        boxes = [_single(trace, at) for at in range(len(trace))]
+        kinds = {number: type_name(number) for number in {*trace.types.tolist()}}
+        rows = zip(*(own.tolist() for own in (trace.ids, trace.types, trace.duration_micros)), strict=True)
+        boxes = [Box(str(number), trace.name(at) or kinds[kind], kinds[kind], 1, micros * 1000)
+                 for at, (number, kind, micros) in enumerate(rows)]  # fmt: skip
         pairs = zip(source.tolist(), target.tolist(), kind.tolist(), strict=True)
         return Picture(tuple(boxes), tuple(Arrow(a, b, CONTROL if c else DATA) for a, b, c in pairs), missing)
     names = {"module": _modules, "phase": _phases, "stream": _streams}[by](trace)
@@ -102,13 +105,6 @@ def _dependencies(trace: Trace) -> tuple[Ints, Ints, Ints, int]:
         parts.append((order[place[known]], node[known], np.full(int(known.sum()), number, np.int64)))
     source, target, kind = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return source, target, kind, missing
-
-
-def _single(trace: Trace, at: int) -> Box:
-    kind = type_name(int(trace.types[at]))
-    duration = int(trace.duration_micros[at]) * 1000
-    label = trace.name(at) or kind
-    return Box(str(int(trace.ids[at])), label, kind, 1, duration)
 
 
 def _groups(trace: Trace, keys: Sequence[str], group: Ints) -> tuple[Box, ...]:
