@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,16 @@ def test_an_object_that_nobody_sends(tmp_path: Path) -> None:
 def test_ranks_that_there_are_not(tmp_path: Path, ranks: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         capture(program(tmp_path, HEAD + TAIL), world_size=4, ranks=ranks)
+
+
+@pytest.mark.parametrize("command", ["capture --world-size 2", "collect"])
+def test_of_a_script_that_there_is_not_is_told_before_pytorch_is_imported(tmp_path: Path, command: str) -> None:
+    code = (
+        "import sys\nfrom chakrasim.cli.main import main\n"
+        f"assert main([*{command!r}.split(), 'none.py', '-o', 'out']) == 2\nassert 'torch' not in sys.modules\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert "none.py: there is no such script" in ran.stderr and ran.returncode == 0, ran.stderr
 
 
 def test_a_script_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,20 @@ HANGS_S: Final = 60
 """After so long, by the clock, a seed hangs: the process ends and says where, as `test_fuzz_tools` does."""
 
 
+def watched(seconds: float) -> Callable[[], None]:
+    """To be called at each seed: should none be begun for so long, by the clock, the process ends and says where. The
+    watch is set anew after a tenth of that at the earliest: each time it is a thread that begins and one that ends."""
+    due = 0.0
+
+    def begun() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            faulthandler.dump_traceback_later(1.1 * seconds, exit=True)
+            due = time.monotonic() + seconds / 10
+
+    return begun
+
+
 class TooLong(AssertionError):
     """A seed took longer than `LONGEST_S`."""
 
@@ -45,9 +59,9 @@ def go_through(outcome: Callable[[int], str]) -> None:
     """Go through the seeds of the command line, print what goes wrong; one line at the end."""
     keep_what_stays()
     low, high = int(sys.argv[1]), int(sys.argv[2])
-    seen, bad = Counter[str](), 0
+    seen, bad, begun = Counter[str](), 0, watched(HANGS_S)
     for seed in range(low, high):
-        faulthandler.dump_traceback_later(HANGS_S, exit=True)
+        begun()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(f"{seed}", file=sys.stderr, end="\r", flush=True)
         try:

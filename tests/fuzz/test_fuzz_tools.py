@@ -27,7 +27,7 @@ import machine_tools
 import pytest
 import tool_inputs
 from damage import Files, damaged, no_file
-from seeds import keep_what_stays
+from seeds import keep_what_stays, watched
 from tool import ODD, Draw, Tool, odd, some
 
 from chakrasim.cli.main import main
@@ -347,11 +347,11 @@ def _loop(name: str, low: int, high: int) -> None:
     keep_what_stays()
     memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None
     found: dict[int, int] = {}
-    bad = 0
+    bad, begun = 0, watched(12 * LONGEST_S)
     slowest, largest = (0.0, -1), (0, -1)
     with tempfile.TemporaryDirectory(dir=memory_disk) as folder:
         for seed in range(low, high):
-            faulthandler.dump_traceback_later(12 * LONGEST_S, exit=True)
+            begun()
             print(f"{name} {seed}", file=sys.stderr, end="\r", flush=True)
             memory, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, _used_s()
             outcome = run_seed(name, seed, Path(folder))

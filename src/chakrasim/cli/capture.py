@@ -94,7 +94,6 @@ def run(options: argparse.Namespace) -> int:
     notes = Notes()
     machine = None if options.machine is None else _machine(options, notes)
     from chakrasim.collect.capturing.api import capture
-    from chakrasim.report.tables.capture import sections
 
     if options.traceback:
         os.environ["CHAKRASIM_CAPTURE_TRACEBACK"] = "1"
@@ -117,6 +116,8 @@ def run(options: argparse.Namespace) -> int:
         )
     notes.warn(*done.warnings)
     step = None if machine is None else _step(done, machine, options, notes)
+    from chakrasim.report.tables.capture import sections
+
     tell_warnings(notes.warnings, options)
     written = done.write(options.output, expand=options.expand, compress=options.compress)
     told = {} if step is None else {"step": step.to_json()}

@@ -56,8 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Record; the exit code is the doctor's. Raises InputError."""
+    from chakrasim.collect.capturing.script_modules import check_script
     from chakrasim.collect.observing.job import require_torch
 
+    check_script(options.script, options.module)
     require_torch()
     if options.nproc is not None:
         return _run_ranks(options)

@@ -22,7 +22,6 @@ _LOOKS = {
     KINETO: "a JSON file that looks like a Kineto (PyTorch profiler, device) trace",
     HOST: "a JSON file that looks like a PyTorch execution (host) trace",
 }
-_IN_TEXT = bytes({*b"\t\n\r\f\x1b", *range(32, 256)})
 _CHAKRA = "a Chakra trace"
 _JSONIZED = "a JSON file that looks like the output of chakra_jsonizer"
 _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
@@ -127,7 +126,7 @@ def _is_text(head: bytes) -> bool:
     except UnicodeDecodeError as fault:
         if fault.start < len(head) - 4:
             return False
-    return not head.translate(None, _IN_TEXT)
+    return not head.translate(None, bytes({*b"\t\n\r\f\x1b", *range(32, 256)}))
 
 
 def look(data: bytes) -> str | None:

@@ -161,6 +161,8 @@ def capture(
     from chakrasim.collect.observing.job import require_torch
     from chakrasim.machine.device.file import load_device
 
+    if not callable(program):
+        check_script(os.fspath(program), is_module)  # before PyTorch is imported, which takes seconds
     require_fork()
     require_torch()
     chosen = _chosen(ranks, world_size)
@@ -172,9 +174,7 @@ def capture(
     if callable(program):
         what = UserProgram(None, (), program, step, with_gpu, devices_per_node)
     else:
-        script = os.fspath(program)
-        check_script(script, is_module)
-        what = UserProgram(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
+        what = UserProgram(os.fspath(program), tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s),
                      tokens)  # fmt: skip

@@ -41,8 +41,8 @@ def run_script(
 
     Raises InputError for a missing file, and where the program fails; its traceback is printed then.
     """
-    torch = require_torch()
     check_script(script, is_module)
+    torch = require_torch()
     with (
         observing(Path(folder), schedule, force=force) as steps,
         as_main(script, arguments, is_module),
