@@ -12,6 +12,7 @@ import ast
 import contextlib
 import gc
 import os
+import random
 import re
 import runpy
 import signal
@@ -78,6 +79,7 @@ class Campaign:
         files = {name: seeds for name, seeds in FILES.items() if name != "otf2" or find_spec("otf2")}
         every += [(f"test_fuzz_{name}.py", "", seeds) for name, seeds in files.items()]
         self.fuzzers = [one for one in every if not only or (one[1] or one[0]) in only]
+        random.Random(first).shuffle(self.fuzzers)  # Those at the end have no seeds of a round that is cut off.
         self.first, self.until, self.log = first, until, log
         self.units = count()
         self.done = Counter[str]()

@@ -80,7 +80,7 @@ def no_file(path: Path, draw: random.Random) -> None:
         os.mkfifo(path)
     elif kind == 2:
         with path.open("wb") as file:
-            file.truncate(draw.choice((1 << 20, 1 << 33, 1 << 42)))
+            file.truncate(draw.choice((1 << 18, 1 << 33, 1 << 42)))
     else:
         path.symlink_to(("/dev/zero", "/dev/null", "/dev/full", path.name)[kind - 3])
 
