@@ -31,7 +31,10 @@ from seeds import keep_what_stays, watched
 from tool import ODD, Draw, Tool, odd, some
 
 from chakrasim.cli.main import main
+from chakrasim.errors import InputError
 from chakrasim.files.inputs import LEAST_BYTES
+from chakrasim.synthesis.file import read_model
+from chakrasim.trace import parse_trace
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
 LONGEST_S = 10
@@ -304,6 +307,7 @@ def _wrong(tool: Tool, code: int, said: str, words: list[str], out: Path) -> Ite
         yield f"it failed and left {left}"
     if code in (0, 1):
         yield from _not_json(words, out)
+        yield from _not_read(out)
 
 
 def _may_stay(words: list[str], left: list[str]) -> bool:
@@ -322,6 +326,16 @@ def _not_json(words: list[str], out: Path) -> Iterator[str]:
             json.loads(path.read_bytes(), parse_constant=_refuse)
         except (ValueError, RecursionError) as fault:
             yield f"{path.name} is no JSON: {fault}"
+
+
+def _not_read(out: Path) -> Iterator[str]:
+    """Traces and models that were written and cannot be read."""
+    written = [*out.rglob("*.et"), *out.rglob("*.chakrasim-model")]
+    for path in sorted(written)[:4]:
+        try:
+            read_model(path) if path.suffix == ".chakrasim-model" else parse_trace(path.read_bytes())
+        except InputError as fault:
+            yield f"{path.name} cannot be read: {fault}"
 
 
 def _refuse(constant: str) -> None:

@@ -32,6 +32,11 @@ def test_the_grid_rounds_up_by_its_ratio_at_most(value: int, ratio: float) -> No
     assert grid.up(value + 1) >= up
 
 
+@pytest.mark.parametrize("value", [2**62, 2**63 - 1000, 2**63 - 1])
+def test_the_largest_numbers_stay_of_64_bits(value: int) -> None:
+    assert value <= Grid(1.2).up(value) < 2**63
+
+
 @pytest.mark.parametrize("split", [{"pp": 2}, {"tp": 1, "dp": 4}, {"dp": 1}, {"tp": 1, "dp": 1}])
 def test_runs_take_the_time_of_their_nodes(split: dict[str, int]) -> None:
     job = dense(**split)

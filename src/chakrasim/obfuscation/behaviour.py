@@ -53,13 +53,13 @@ class Grid:
         self._real = 1.0
 
     def up(self, value: int) -> int:
-        """The smallest point that is not below a value."""
+        """The smallest point that is not below a value; of 64 bits where the value is."""
         while self._points[-1] < value:
             self._real *= self.ratio
             point = int(self._real)
             if point > self._points[-1]:
                 self._points.append(point)
-        return self._points[bisect_left(self._points, value)]
+        return min(self._points[bisect_left(self._points, value)], max(value, 2**63 - 1))
 
 
 def only_behaviour(job: Job, grid: Grid, profile: DeviceProfile | None) -> Job:

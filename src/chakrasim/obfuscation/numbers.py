@@ -311,7 +311,7 @@ def _by_grid(job: Ints, value: Ints, near: NDArray[np.float64], new: Ints, open_
     """Close rows that laws come so ``near`` to, for so many jobs, or that are so near to others which are open that so
     many jobs have the same point of a grid."""
     off = np.full(len(value), np.inf)
-    known = ~np.isnan(near) & (near > 0) & (value > 0)
+    known = ~np.isnan(near) & (near > 0) & (near < 2.0**63) & (value > 0)
     off[known] = np.exp(np.abs(np.log(near[known] / value[known])))
     for ratio in RATIOS:
         rows = np.flatnonzero(off <= ratio)
