@@ -241,6 +241,14 @@ def test_a_plan_takes_the_batch_that_the_spec_states_and_no_other() -> None:
     assert assumed({"micro_batches": 4, "micro_batch": 2}, dp=1)[0] == "the spec's batch of 8 sequences"
 
 
+@pytest.mark.parametrize(("sequence", "batch"), [(16, 4096), (1024, 4096), (2048, 2048)])
+def test_a_plan_of_short_sequences_has_no_more_of_them_than_of_longer_ones(sequence: int, batch: int) -> None:
+    model = {"layers": 1, "hidden": 64, "heads": 4, "vocabulary": 256, "sequence": sequence}
+    found = plan({"model": model}, machine="h100", gpus=8, tp=1, pp=1, vp=1, micro_batch=4, recompute="full", zero=1,
+                 jobs=1)  # fmt: skip
+    assert found.assumed == (f"a batch of {batch:,} sequences",)
+
+
 def test_a_plan_of_what_cannot_fit_says_by_how_much() -> None:
     with pytest.raises(InputError, match=r"no split fits in memory; found .* at least; expected .* of"):
         plan("llama3-70b", machine="h100", gpus=8, batch=8, jobs=1)

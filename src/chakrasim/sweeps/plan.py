@@ -151,8 +151,8 @@ def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]
     elif "batch" not in fixed:
         if "micro_batch" in stated:
             fixed = {"micro_batch": spec.batch.micro_batch, **fixed}
-        micro = int(fixed.get("micro_batch", 1))
-        base = {**base, **fixed, "batch": max(round(USUAL_TOKENS / sizes.sequence / gpus / micro), 1) * micro * gpus}
+        once = int(fixed.get("micro_batch", 1)) * gpus
+        base = {**base, **fixed, "batch": max(round(USUAL_TOKENS / max(sizes.sequence, 1024) / once), 1) * once}
         assumed.append(f"a batch of {base['batch']:,} sequences")
     choices = {
         "tp": [tp for tp in powers(node_ranks(machine)) if sizes.kv_heads % tp == 0],
