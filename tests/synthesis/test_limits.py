@@ -12,7 +12,7 @@ from chakrasim.notes import Notes
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.grammar.context import Run, runs_of
 from chakrasim.synthesis.learn import READ
-from chakrasim.synthesis.loops import DEEPEST, Looks, Loop, inner_loops, loops_of, places, read_trace
+from chakrasim.synthesis.loops import DEEPEST, Looks, Loop, inner_loops, order_of, places, read_trace
 from chakrasim.synthesis.search import work
 from chakrasim.synthesis.search.levels import Known, Table, find, guess
 from chakrasim.synthesis.search.work import LEAST, Work
@@ -38,7 +38,7 @@ def test_loops_of_any_order_read_every_trace(left: int) -> None:
     random = np.random.default_rng(5)
     traces = [random.integers(0, 60, 300).tolist() for _ in range(6)]
     looks = Looks(left)
-    loop = loops_of(traces, looks)
+    loop = order_of(traces, {}, looks)[0]
     where, inner = places(loop), [*inner_loops(loop)]
     for roles in traces:
         read_trace(roles, where, 1 + len(inner))
@@ -54,7 +54,7 @@ def test_loops_in_loops_go_only_so_deep() -> None:
 
     steps = [role for _ in range(2) for top in range(100) for role in (*range(top, -1, -1),)]
     for traces in ([nest(100)], [steps]):
-        loop = loops_of(traces)
+        loop = order_of(traces, {}, Looks())[0]
         assert max(len(around) for _, around in inner_loops(loop)) <= DEEPEST
         read_trace(traces[0], places(loop), 1 + sum(1 for _ in inner_loops(loop)))
 

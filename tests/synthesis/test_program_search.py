@@ -8,7 +8,7 @@ import pytest
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.laws import Examples, law
-from chakrasim.synthesis.loops import Looks, Loop, loops_of, places, read_trace
+from chakrasim.synthesis.loops import Looks, Loop, order_of, places, read_trace
 from chakrasim.synthesis.peel import peeled
 from chakrasim.synthesis.roles import Nodes, Role, Roles, titles
 from chakrasim.synthesis.search.conditions import conditioned
@@ -36,7 +36,7 @@ def test_what_is_done_ahead_comes_before_its_loop() -> None:
     traces = [Nodes(one, [()] * len(one), ([()] * len(one), [()] * len(one))) for one in lists]
     made = [nodes.role for nodes in peeled(traces, roles, Looks())[0]]
     first = roles.number[Role(4, "role 1", (), False, "first")]
-    loop = loops_of(made)
+    loop = order_of(made, {}, Looks())[0]
     assert loop == Loop(0, (Loop(1, (START, first, BEGIN, Loop(2, (GATHER, LAYER, REST)), END)),))
     for own, layers in zip(made, (2, 3, 5, 1, 3), strict=True):
         iterations, _ = read_trace(own, places(loop), 3)
@@ -46,7 +46,7 @@ def test_what_is_done_ahead_comes_before_its_loop() -> None:
 
 def one_loop_of_layers(traces: list[list[int]], layers: int) -> None:
     """All layers are iterations of one loop, with none in it."""
-    loop = loops_of(traces)
+    loop = order_of(traces, {}, Looks())[0]
     (chunks,) = (one for one in loop.body if isinstance(one, Loop))
     (inner,) = (one for one in chunks.body if isinstance(one, Loop))
     assert not any(isinstance(one, Loop) for one in inner.body)

@@ -112,6 +112,11 @@ def limits(expression: Expression) -> set[tuple[str, str, int]]:
     return set().union(*map(limits, expression[1:])) if expression[0] in OPERATIONS else set()
 
 
+def within(part: Expression, whole: Any) -> bool:
+    """Whether an expression is another or stands in it."""
+    return part == whole or (isinstance(whole, list) and any(within(part, each) for each in whole))
+
+
 def cases(expression: Expression) -> int:
     """How many tests it has."""
     if expression[0] == "if":

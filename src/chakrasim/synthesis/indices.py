@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from chakrasim.synthesis.roles import HOLE, Nodes, Role
 
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Edge = tuple[int, int]
 MOST: Final = 24
 """Words before numbers, at most."""
 _WORD: Final = re.compile(r"([^\W\d_]*)[\W\d_]*$")

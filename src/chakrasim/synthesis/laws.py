@@ -4,7 +4,6 @@ these by case. What is returned gives every example; None where nothing of this 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -168,16 +167,21 @@ def _column(few: Examples, work: Work) -> Iterator[Expression]:
 def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
     probes = _probes(few)
-    wanted, named, table = probes.wanted, [*probes.columns], _stacked(probes)
-    work.spend(4 * len(named) ** 2 * len(probes))
     for name, column in probes.columns.items():
-        rest = wanted - column
+        rest = probes.wanted - column
         if (rest == rest[0]).all():
             yield _plus(["column", name], int(rest[0]))
+    yield from _of_two(probes, work, _operations, _turned)
+
+
+def _of_two(probes: Examples, work: Work, *kinds: OfTwo) -> Iterator[Expression]:
+    """What these kinds make of two columns, in the order of columns."""
+    table, named = _stacked(probes), [*probes.columns]
+    work.spend(4 * len(named) ** 2 * len(probes))
     count = max(1, AT_ONCE // (1 + table.size))
     for begin in range(0, len(named), count):
         rows = np.arange(begin, min(begin + count, len(named)))
-        found = [*_operations(wanted, table, rows, named), *_turned(wanted, table, rows, named)]
+        found = [each for kind in kinds for each in kind(probes.wanted, table, rows, named)]
         yield from (said for _, said in sorted(found, key=lambda each: each[0]))
 
 
@@ -201,6 +205,7 @@ def _even(rows: Ints) -> NDArray[np.bool_]:
 
 Order = tuple[int, int, int, int]
 """Of candidates: by column, kind, sign and other column."""
+OfTwo = Callable[[Ints, Ints, Ints, Sequence[str]], Iterator[tuple[Order, Expression]]]
 
 
 def _operations(wanted: Ints, table: Ints, rows: Ints, named: Sequence[str]) -> Iterator[tuple[Order, Expression]]:
@@ -287,7 +292,7 @@ def _presence(few: Examples, work: Work) -> Iterator[Expression]:
     few. What takes many tests may come every few iterations instead."""
     for law in conditioned(few.wanted, few.columns, work) if not few.wanted.all() else ():
         if expressions.cases(law) > FEW_TESTS:
-            yield from (one for one in _pairs(few, work) if '"%"' in json.dumps(one))
+            yield from _of_two(_probes(few), work, _turned)
         yield law
 
 

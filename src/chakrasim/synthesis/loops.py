@@ -50,11 +50,6 @@ class Looks:
         self.left -= count
 
 
-def loops_of(traces: Sequence[Sequence[int]], looks: Looks | None = None) -> Loop:
-    """As `order_of` has them, by roles alone."""
-    return order_of(traces, {}, looks or Looks())[0]
-
-
 def order_of(traces: Sequence[Sequence[int]], words: dict[str, Ints], looks: Looks) -> tuple[Loop, list[list[int]]]:
     """The loops of all traces together, as far as there are ``looks`` for, and not more than ``DEEPEST`` in each other;
     in the others nothing is in order. By trace of each node the loop of which an iteration begins there by what names
@@ -120,10 +115,11 @@ class _Graph:
         and in the first iteration of some; and what else makes iterations fewer."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
-        self.looks.spend(self.nodes if self.said.words else 0)
-        told = self.said.within(own, edges, number) if self.said.words else None
-        if told is not None:
-            return told
+        if self.said.words:
+            self.looks.spend(self.nodes)
+            told = self.said.within(own, edges, number)
+            if told is not None:
+                return told
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))

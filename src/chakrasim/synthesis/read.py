@@ -107,11 +107,5 @@ def read_by_loops(
     loop, begins = order_of([rank.nodes.role for rank in ranks], words, looks)
     where = places(loop)
     count = 1 + sum(1 for _ in inner_loops(loop))
-    return (
-        loop,
-        where,
-        [
-            Reading(rank, *read_trace(rank.nodes.role, where, count, own))
-            for rank, own in zip(ranks, begins, strict=True)
-        ],
-    )
+    both = zip(ranks, begins, strict=True)
+    return loop, where, [Reading(rank, *read_trace(rank.nodes.role, where, count, own)) for rank, own in both]

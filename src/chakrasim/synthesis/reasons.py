@@ -204,8 +204,7 @@ def find(role: int, cases: Sequence[Case], rules: Rules, work: Work) -> tuple[li
     by_iteration = (["when", loop, which, rule] for rule in plain if rule[0] != "begin"
                     for loop in loops for which in ("first", "not", "last"))  # fmt: skip
     pairs = (rule for rule in plain if rule[0] == "begin" and len(rule[1]) > 1)
-    known = sorted({loop for case in cases[:SOME] for loop in case.lane.begins})
-    every = (["every", target, loop] for target in targets for loop in known)
+    every = (["every", target, loop] for target in targets for loop in _begun(cases))
     for rule in chain(first, every, by_iteration, pairs, _beside(found, [*targets], plain)):
         if not any(left) or work.is_spent:
             break
@@ -259,11 +258,16 @@ def _candidates(role: int, targets: list[int], cases: Sequence[Case], rules: Rul
     for target in targets:
         if target != role:
             yield ["mirror", target]
-    known = sorted({loop for case in cases[:SOME] for loop in case.lane.begins})
+    known = _begun(cases)
     for loops in (*((one,) for one in known), *combinations(known, 2)):
         for back in (0, 1):
             for stream in streams:
                 yield ["begin", list(loops), back, stream]
+
+
+def _begun(cases: Sequence[Case]) -> list[int]:
+    """Loops of which iterations begin in some of the traces."""
+    return sorted({loop for case in cases[:SOME] for loop in case.lane.begins})
 
 
 def _sets(targets: list[int]) -> Iterator[tuple[int, ...]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 from chakrasim.synthesis.indices import Ints, words_of
 from chakrasim.synthesis.roles import Nodes, Roles
@@ -28,17 +29,18 @@ def at_stations(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Rol
     apart = {role: side for role, side in which.items() if len(beside[side][role]) > 1}
     made = Roles()
 
-    def told(role: int, others: Sequence[int]) -> int:
+    @cache
+    def told(role: int, other: int) -> int:
         what = roles.known[role]
         if role in apart:
-            side, other = apart[role], others[apart[role]]
+            side = apart[role]
             beside = ("before " * side + roles.known[other].title) if other >= 0 else ("begin", "end")[side]
-            place = f"{what.place} {beside}".strip()
-            what = replace(what, place=place)
+            what = replace(what, place=f"{what.place} {beside}".strip())
         return made.of(what)
 
     rows = (zip(own, zip(*both, strict=True), strict=True) for own, *both in zip(lists, *sides, strict=True))
-    return [replace(nodes, role=[told(*one) for one in row]) for nodes, row in zip(traces, rows, strict=True)], made
+    told_of = [[told(role, both[apart.get(role, 0)]) for role, both in row] for row in rows]
+    return [replace(nodes, role=own) for nodes, own in zip(traces, told_of, strict=True)], made
 
 
 def _several(traces: Sequence[Sequence[int]], index: Ints) -> set[int]:

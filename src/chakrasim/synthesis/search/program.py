@@ -204,7 +204,7 @@ class Search:
         as layers of one kind, would come in those of this loop, too."""
         for role, law in self.present.items():
             other = self.where[role].loops[-1]
-            if law[0] != "if" or other in (ROOT, loop) or str(self.counts[other]) not in str(self.counts[loop]):
+            if law[0] != "if" or other in (ROOT, loop) or not expressions.within(self.counts[other], self.counts[loop]):
                 continue
             test = [
                 re.sub(f"(?<= (?:of|in) ){other}$", str(loop), one) if isinstance(one, str) else one for one in law[1]
