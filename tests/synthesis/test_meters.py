@@ -51,13 +51,16 @@ def test_what_adds_up_is_found_with_its_start_its_limit_and_its_end(stated: bool
     own, around, pieces = examples(40, 200, stated=stated)
     found = meter_of(0, 1, [pieces], own, around, Known())
     assert found is not None
-    assert found.weight == ["sum", [[3, 1, {"width": 2}]]]
+    assert found.weights == (["sum", [[3, 1, {"width": 2}]]],)
     assert found.limit == (["column", "limit"] if stated else found.limit)
     more, beyond, all_of = examples(90, 200, stated=stated)
     first, second = found.columns(more.columns(2), beyond.columns(2), all_of.parent, 180)
-    low, high = found.gap
+    (_, low, _), (_, high, _) = found.gap
     assert stated or low < 200 <= high
-    between = replace(found, gap=(150, 300)), replace(found, gap=(first["sum of meter 0"].max(), 1 << 40))
+    most = int(first["sum of meter 0"].max())
+    between = [
+        replace(found, gap=(["const", low, 1], ["const", high, 1])) for low, high in ((150, 300), (most, 1 << 40))
+    ]
     assert [each.in_doubt(more.columns(2), first, second, all_of.parent) > 0 for each in between] == [True, False]
     assert (first["sum of meter 0"] * first["fires of meter 0"] == all_of.value).mean() > 0.99
     assert (second["left of meter 0"][1::2] == 0).all()
@@ -74,10 +77,10 @@ def test_what_does_not_add_up_has_no_meter() -> None:
 
 def test_a_meter_without_iterations_keeps_its_start() -> None:
     one = ["const", 1, 1]
-    meter = Meter(0, 1, ["const", 7, 1], one, ["const", 5, 1], ["const", 0, 1], one)
+    meter = Meter(0, 1, ["const", 7, 1], (one,), ["const", 5, 1], ["const", 0, 1], one)
     first, second = meter.columns({}, {}, np.zeros(0, np.int64), 1)
     assert not len(first["sum of meter 0"])
     assert {name: column.tolist() for name, column in second.items()} == {
         "left of meter 0": [7], "left since of meter 0": [0], "left begun of meter 0": [1],
-        "early of meter 0": [0], "active of meter 0": [1],
+        "early of meter 0": [0], "active of meter 0": [1], "let go of meter 0": [0],
     }  # fmt: skip

@@ -146,12 +146,13 @@ def _check_names(model: Model) -> None:
 
 
 def _meter(content: Mapping[str, Any]) -> Meter:
-    start, weight, limit, flush, active = (
-        check(content[name]) for name in ("start", "weight", "limit", "flush", "active")
-    )
+    start, limit, flush, active = (check(content[name]) for name in ("start", "limit", "flush", "active"))
+    weights = tuple(map(check, content["weights"]))
     parts = tuple(Part(check(each["start"]), check(each["weight"])) for each in content["parts"])
-    low, high = map(int, content.get("gap", (0, 0)))
-    return Meter(int(content["number"]), int(content["loop"]), start, weight, limit, flush, active, parts, (low, high))
+    if not weights or (parts and len(weights) > 1):
+        raise ValueError("parts of what adds up are those of one place")
+    low, high = map(check, content["gap"])
+    return Meter(int(content["number"]), int(content["loop"]), start, weights, limit, flush, active, parts, (low, high))
 
 
 def _plain(loop: Loop) -> list[Any]:

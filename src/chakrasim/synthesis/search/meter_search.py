@@ -12,30 +12,35 @@ from numpy.typing import NDArray
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.search.levels import Known, Table, find, of_totals
-from chakrasim.synthesis.search.meters import Meter, Part, Pieces
+from chakrasim.synthesis.search.meters import NEVER, NOTHING, Gap, Meter, Part, Pieces
 from chakrasim.synthesis.search.totals import added
 
 FEWEST: Final = 8
 """Pieces without which nothing is told of them."""
-_NOTHING: Final[Expression] = ["const", 0, 1]
 _ONE: Final[Expression] = ["const", 1, 1]
 
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
     """The examples: the pieces of ``kinds``, those of the rarest first, and what stands beside them. ``beside``: runs
-    in which something is let go outside of the loop."""
+    in which something is let go outside of the loop; ``early``: by run what is let go before it. ``each``: the loop's
+    iterations; ``own``: the same at every one of the ``places`` of them at which something is let go, one row after
+    another."""
 
     kinds: Sequence[Pieces]
     pieces: Pieces
+    places: int
     beside: Ints
+    early: Ints
+    each: Table
     own: Table
     around: Table
     known: Known
 
-    def of(self, law: Expression) -> Ints:
-        """By iteration of the loop what a law says."""
-        return expressions.value(law, self.own.asked(law), len(self.pieces.value))
+    def of(self, *laws: Expression) -> Ints:
+        """By iteration of the loop, and place if there are several, what laws say, one for each."""
+        table, rows = self.each.asked(*laws), len(self.each.job)
+        return np.stack([expressions.value(law, table, rows) for law in laws], axis=1).ravel()
 
     def begin(self, law: Expression) -> Ints:
         """The same by iteration of the loop around."""
@@ -66,23 +71,39 @@ class _Second:
 
 
 def meter_of(
-    number: int, loop: int, kinds: Sequence[Pieces], own: Table, around: Table, known: Known, beside: Sequence[int] = ()
+    number: int,
+    loop: int,
+    kinds: Sequence[Pieces],
+    own: Table,
+    around: Table,
+    known: Known,
+    beside: Sequence[int] = (),
+    early: Ints | None = None,
 ) -> Meter | None:
-    """The meter that lets go these pieces, in each iteration one of each of one or two ``kinds``, and in some runs
-    more ``beside`` the loop; or None."""
-    pieces = Pieces(np.sum([each.value for each in kinds], axis=0), kinds[0].parent)
-    if (pieces.value > 0).sum() < FEWEST or len(kinds) > 2:
+    """The meter that lets go these pieces, in each iteration one of each of one or two ``kinds``, or of one kind at
+    each of several places, and in some runs more ``beside`` the loop, of it ``early``, int64[runs], before it; or None.
+    ``own`` is of iterations, pieces are of places, one iteration after another."""
+    places = max(each.places for each in kinds)
+    if len(kinds) > 2 or len(kinds) > 1 < places:
         return None
-    ordered = sorted(kinds, key=lambda each: len(np.unique(own.job[each.value > 0])))
-    seen = _Seen(ordered, pieces, np.array(beside, np.int64), own, around, known)
+    pieces = Pieces(np.sum([each.value for each in kinds], axis=0), kinds[0].parent)
+    if (pieces.value > 0).sum() < FEWEST:
+        return None
+    every = own if places == 1 else own.some(np.repeat(np.arange(len(own.job)), places))
+    ordered = sorted(kinds, key=lambda each: len(np.unique(every.job[each.value > 0])))
+    early = np.zeros(len(around.job), np.int64) if early is None else early
+    seen = _Seen(ordered, pieces, places, np.array(beside, np.int64), early, own, every, around, known)
+    if places > 1:
+        weights = _weights_of_places(seen)
+        return _with_limit(number, loop, seen, weights, None) if weights else None
     part = _second_part(seen) if len(kinds) == 2 else None
     weight = _main_weight(seen, part) if part or len(kinds) == 1 else None
     if weight is None:
         return None
     if part is None:
-        return _with_limit(number, loop, seen, weight, None)
+        return _with_limit(number, loop, seen, [weight], None)
     apart = _apart(seen, part, weight)
-    return None if apart is None else _with_limit(number, loop, seen, weight, _Second(part, apart))
+    return None if apart is None else _with_limit(number, loop, seen, [weight], _Second(part, apart))
 
 
 def _second_part(seen: _Seen) -> Part | None:
@@ -121,26 +142,32 @@ def _apart(seen: _Seen, part: Part, weight: Expression) -> Expression | None:
     return law if law is not None and expressions.names(law) <= {*seen.own.columns(1)} else None
 
 
-def _with_limit(number: int, loop: int, seen: _Seen, weight: Expression, second: _Second | None) -> Meter | None:
-    """The meter of which this is what iterations add."""
-    adds, main = weight, weight
+def _with_limit(
+    number: int, loop: int, seen: _Seen, weights: Sequence[Expression], second: _Second | None
+) -> Meter | None:
+    """The meter of which this is what iterations add, one law for each place. What never comes of more than one of
+    them does not add up."""
+    adds = main = [*weights]
     if second:
-        adds = ["+", weight, second.part.weight]
-        main = ["-", adds, ["*", second.apart, second.part.weight]]
-    each = seen.of(adds)
-    more, live = seen.before(seen.kinds[-1].value, seen.of(main))
+        (weight,) = weights
+        adds = [["+", weight, second.part.weight]]
+        main = [["-", *adds, ["*", second.apart, second.part.weight]]]
+    each, until = seen.of(*adds), seen.pieces.windows()[0]
+    if np.bincount(until[(until >= 0) & (each > 0)], minlength=1).max() < 2:
+        return None
+    more, live = seen.before(seen.kinds[-1].value, seen.of(*main))
     if second:
         more = more + seen.begin(["*", second.apart, second.part.start])
     told = _limit(seen.pieces, each, more, seen.own)
     if told is None or (more[live] < 0).any():
         return None
     limit, gap = told
-    start = _start(more, live, int(seen.of(limit).min()), seen.around, seen.known)
+    start = _start(seen, more, live, limit)
     if start is None:
         return None
-    made = Meter(number, loop, start, adds, limit, _NOTHING, _ONE, gap=gap)
+    made = Meter(number, loop, start, tuple(adds), limit, NOTHING, _ONE, gap=gap)
     if second:
-        rest = Part(["-", start, ["*", second.apart, second.part.start]], main)
+        rest = Part(["-", start, ["*", second.apart, second.part.start]], *main)
         made = replace(made, parts=(second.part, rest))
     return _checked(made, seen)
 
@@ -156,6 +183,31 @@ def _weight(seen: _Seen, value: Ints, among: NDArray[np.bool_]) -> Expression | 
         if found is not None:
             return found
     return _even_weight(value, np.where(among, until, -1), count, first, seen.own, seen.known)
+
+
+def _weights_of_places(seen: _Seen) -> list[Expression] | None:
+    """What is added at each place, place by place, from pieces that have it once and beside it only what is known."""
+    until, _, first = seen.pieces.windows()
+    inside = np.flatnonzero((until >= 0) & (first == 0))
+    ends, of = np.unique(until[inside], return_inverse=True)
+    place, rest = inside % seen.places, seen.pieces.value[ends]
+    often, at = np.zeros((2, len(ends), seen.places), np.int64)
+    np.add.at(often, (of, place), 1)
+    at[of, place] = inside
+    found: dict[int, Expression] = {}
+    while left := [one for one in range(seen.places) if one not in found]:
+        for one in left:
+            told = np.flatnonzero((often[:, one] == 1) & (often[:, left].sum(axis=1) == 1))
+            rows = at[told, one]
+            law = find(rest[told], seen.own.some(rows), seen.known) if len(told) >= FEWEST else None
+            if law is not None:
+                found[one] = law
+                here = place == one
+                rest = rest - added(seen.of(law)[inside[here] // seen.places], of[here], len(ends))
+                break
+        else:
+            return None
+    return [found[one] for one in range(seen.places)]
 
 
 def _even_weight(value: Ints, until: Ints, count: Ints, first: Ints, own: Table, known: Known) -> Expression | None:
@@ -179,26 +231,30 @@ def _even_weight(value: Ints, until: Ints, count: Ints, first: Ints, own: Table,
     return None
 
 
-def _start(more: Ints, live: Ints, limit: int, around: Table, known: Known) -> Expression | None:
-    """What is there before a run, from what the first pieces of ``live`` runs have more than their iterations add.
-    Where it is enough for a piece it was let go before: that tells nothing."""
-    some = live[more[live] > 0]
+def _start(seen: _Seen, more: Ints, live: Ints, limit: Expression) -> Expression | None:
+    """What is there before a run, from what the first pieces of ``live`` runs have more than their iterations add, and
+    what is let go before a run. Where it would be enough for a piece it may be in one that is not known: that tells
+    nothing."""
+    before = np.where(seen.early > 0, seen.early, more)
+    live = np.union1d(live, np.flatnonzero(seen.early))
+    some = live[before[live] > 0]
     if not len(some):
-        return ["const", 0, 1]
-    law = find(more[some], around.some(some), known)
+        return NOTHING
+    law = find(before[some], seen.around.some(some), seen.known)
     if law is None:
         return None
-    would = expressions.value(law, around.columns(2), len(around.job))
-    sure = live[(more[live] > 0) | (would[live] < limit)]
-    there = find((more[sure] > 0).astype(np.int64), around.some(sure), known)
+    least = np.full(len(before), NEVER)
+    np.minimum.at(least, seen.pieces.parent, seen.of(*[limit] * seen.places))
+    sure = live[(before[live] > 0) | (seen.begin(law)[live] < least[live])]
+    there = find((before[sure] > 0).astype(np.int64), seen.around.some(sure), seen.known)
     return None if there is None else ["*", there, law]
 
 
-def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> tuple[Expression, tuple[int, int]] | None:
-    """How much is enough: a column that lies between what was and what was not in every job, else a round number; and
-    for that the most that was not enough in any job, and the least that was."""
+def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> tuple[Expression, Gap] | None:
+    """How much is enough: a column that lies between what was and what was not in every job, else a round number, or
+    one times a column; and for these what was not enough in any job, and what was."""
     jobs = int(own.job.max(initial=0)) + 1
-    most, least = np.zeros(jobs, np.int64), np.full(jobs, np.iinfo(np.int64).max)
+    most, least = np.zeros(jobs, np.int64), np.full(jobs, NEVER)
     live = np.isin(pieces.parent, pieces.parent[pieces.value > 0])
     last = pieces.last()
     held, run = 0, -1
@@ -216,14 +272,21 @@ def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> tuple[Expressi
     if (most >= least).any():
         return None
     rows = np.unique(own.job, return_index=True)[1]
-    for name, column in own.levels[0].items():
-        if ((column[rows] > most[own.job[rows]]) & (column[rows] <= least[own.job[rows]])).all():
-            return ["column", name], (0, 0)
-    low, high = int(most.max()), int(least.min())
-    if low >= high or high == np.iinfo(np.int64).max:
-        return None
-    step = next(1 << bits for bits in range(62, -1, -1) if high >> bits << bits > low)
-    return ["const", high // step * step, 1], (low, high)
+    most, least = most[own.job[rows]], least[own.job[rows]]
+    columns = {name: column[rows] for name, column in own.levels[0].items() if column.min() > 0}
+    for name, column in columns.items():
+        if ((column > most) & (column <= least)).all():
+            return ["column", name], (NOTHING, NOTHING)
+    for name, column in [("", np.ones(len(rows), np.int64)), *columns.items()]:
+        low, high = int((most // column).max()), int((least // column).min())
+        if low < high < NEVER // int(column.max()):
+            step = next(1 << bits for bits in range(62, -1, -1) if high >> bits << bits > low)
+            return _times(high // step * step, name), (_times(low, name), _times(high, name))
+    return None
+
+
+def _times(number: int, name: str) -> Expression:
+    return ["sum", [[number, 1, {name: 2}]]] if name else ["const", number, 1]
 
 
 def _checked(meter: Meter, seen: _Seen) -> Meter | None:
@@ -231,23 +294,23 @@ def _checked(meter: Meter, seen: _Seen) -> Meter | None:
     pieces, own, around, laws = seen.pieces, seen.own, seen.around, meter.laws()
     parent, runs = pieces.parent, len(around.job)
     live = np.unique(parent[pieces.value > 0])
-    columns = own.asked(*laws), around.asked(*laws), parent, runs
-    fires = meter.columns(*columns)[0][f"fires of meter {meter.number}"]
+    columns = seen.each.asked(*laws), around.asked(*laws), parent[:: seen.places], runs
+    fires = meter.along(meter.columns(*columns)[0], "fires")
     ends = np.flatnonzero(pieces.last() & np.isin(parent, np.union1d(live, seen.beside)) & (fires == 0))
-    flush = find((pieces.value[ends] > 0).astype(np.int64), own.some(ends), seen.known) if len(ends) else _NOTHING
+    flush = find((pieces.value[ends] > 0).astype(np.int64), own.some(ends), seen.known) if len(ends) else NOTHING
     if flush is None:
         return None
     meter = replace(meter, flush=flush)
-    columns = own.asked(*laws, flush), around.asked(*laws), parent, runs
-    would = np.unique(parent[meter.columns(*columns)[0][f"fires of meter {meter.number}"] > 0])
+    columns = seen.each.asked(*laws, flush), around.asked(*laws), parent[:: seen.places], runs
+    would = np.unique(parent[meter.along(meter.columns(*columns)[0], "fires") > 0])
     active = find(np.isin(would, live).astype(np.int64), around.some(would), seen.known)
     if active is None:
         return None
     meter = replace(meter, active=active)
     first, _ = meter.columns(*columns)
-    fires = first[f"fires of meter {meter.number}"]
+    fires = meter.along(first, "fires")
     whole = [first[f"part {i} of meter {meter.number}"] for i in range(len(meter.parts))]
-    for kind, sums in zip(seen.kinds, whole or [first[f"sum of meter {meter.number}"]], strict=True):
+    for kind, sums in zip(seen.kinds, whole or [meter.along(first, "sum")], strict=True):
         if (fires * sums != kind.value)[seen.in_jobs(kind.value > 0)].any():
             return None
     return meter if ((pieces.value > 0) == fires).all() else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,10 @@ from numpy.typing import NDArray
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Columns, Expression, Ints
 from chakrasim.synthesis.search.totals import added
+
+NEVER: Final = np.iinfo(np.int64).max
+NOTHING: Final[Expression] = ["const", 0, 1]
+Gap = tuple[Expression, Expression]
 
 
 @dataclass(frozen=True)
@@ -33,37 +38,47 @@ class Meter:
     number: its own.
     loop: along whose iterations it adds up, run by run.
     start: of the iterations of the loop around: what is there before the run; let go at once if that is enough.
-    weight: of the loop's iterations: what each adds.
+    weights: of the loop's iterations: what each adds, at one place of it after another.
     limit: of the loop's iterations: how much is enough.
     flush: of the loop's iterations: more than 0 if what is there after the last one of a run is let go, enough or not.
     active: of the iterations of the loop around: more than 0 where any of this happens.
-    parts: of what adds up, if it is sent in more than one piece.
+    parts: of what adds up at the one place, if it is sent in more than one piece.
     gap: a limit over the first of these and up to the second gives all jobs learned from; equal if nothing is open.
     """
 
     number: int
     loop: int
     start: Expression
-    weight: Expression
+    weights: tuple[Expression, ...]
     limit: Expression
     flush: Expression
     active: Expression
     parts: tuple[Part, ...] = ()
-    gap: tuple[int, int] = (0, 0)
+    gap: Gap = (NOTHING, NOTHING)
 
     def laws(self) -> list[Expression]:
         """All of them."""
-        own = [self.start, self.weight, self.limit, self.flush, self.active]
+        own = [self.start, *self.weights, self.limit, self.flush, self.active]
         return own + [law for part in self.parts for law in (part.start, part.weight)]
 
     def in_doubt(self, own: Columns, first: Columns, second: Columns, parent: Ints) -> int:
         """How often what has added up lies where the jobs do not say whether it is enough, by what `columns` returns
         for these."""
-        low, high = self.gap
-        sums, active = first[f"sum of meter {self.number}"], second[f"active of meter {self.number}"][parent]
-        last = np.append(parent[1:] != parent[:-1], True)[: len(parent)]
-        flush = expressions.value(self.flush, own, len(parent))
-        return int(((low < sums) & (sums < high) & (active > 0) & ~(last & (flush > 0))).sum())
+        many, rows = len(self.weights), len(parent)
+        low, high = (np.repeat(expressions.value(law, own, rows), many) for law in self.gap)
+        sums, active = self.along(first, "sum"), second[f"active of meter {self.number}"][parent]
+        last = np.append(parent[1:] != parent[:-1], True)[:rows]
+        flush = np.flatnonzero(last & (expressions.value(self.flush, own, rows) > 0))
+        low[many * (flush + 1) - 1] = NEVER
+        return int(((low < sums) & (sums < high) & (np.repeat(active, many) > 0)).sum())
+
+    def name(self, what: str, place: int) -> str:
+        """Of a column of the loop's iterations."""
+        return f"{what} {place} of meter {self.number}" if len(self.weights) > 1 else f"{what} of meter {self.number}"
+
+    def along(self, columns: Columns, what: str) -> Ints:
+        """int64[n]: columns of the loop's iterations, of one place after another."""
+        return np.stack([columns[self.name(what, place)] for place in range(len(self.weights))], axis=1).ravel()
 
     def columns(
         self, own: Columns, around: Columns, parent: Ints, runs: int, *, fits: bool = False
@@ -71,17 +86,19 @@ class Meter:
         """Columns of the loop's iterations and of the ``runs`` iterations of the loop around it, from theirs, by name.
         ``parent`` int64[n]: in which of these each iteration is, ascending. Raises OverflowError for numbers beyond
         int64 if laws have to be of ones that it ``fits``, and for sums beyond it."""
-        rows, value = len(parent), partial(expressions.value, fits=fits)
+        rows, many, value = len(parent), len(self.weights), partial(expressions.value, fits=fits)
         start, active = (value(law, around, runs) for law in (self.start, self.active))
-        weight, limit, flush = (value(law, own, rows) for law in (self.weight, self.limit, self.flush))
-        found = _run(start, weight, limit, flush, active, parent)
-        names = ("sum", "since", "begun", "fires")
-        first = {f"{name} of meter {self.number}": column for name, column in zip(names, found[:4], strict=True)}
-        more = ("left", "left since", "left begun", "early", "active")
-        second = {f"{name} of meter {self.number}": column for name, column in zip(more, found[4:], strict=True)}
+        limit, flush = (np.repeat(value(law, own, rows), many) for law in (self.limit, self.flush))
+        weight = np.stack([value(law, own, rows) for law in self.weights], axis=1).ravel()
+        found = _run(start, weight, limit, flush, active, np.repeat(parent, many))
+        names = ("sum", "since", "begun", "fires", "before")
+        first = {self.name(name, place): column[place::many] for name, column in zip(names, found[:5], strict=True)
+                 for place in range(many)}  # fmt: skip
+        more = ("left", "left since", "left begun", "early", "active", "let go")
+        second = {f"{name} of meter {self.number}": column for name, column in zip(more, found[5:], strict=True)}
         for number, part in enumerate(self.parts):
             own_start, own_weight = value(part.start, around, runs), value(part.weight, own, rows)
-            sums, left = _with(found[3], found[7], found[8], own_start, own_weight, parent)
+            sums, left = _with(found[3], found[8], found[9], own_start, own_weight, parent)
             first[f"part {number} of meter {self.number}"] = sums
             second[f"left part {number} of meter {self.number}"] = left
         return first, second
@@ -110,37 +127,40 @@ def summed(columns: Columns, parent: Ints, rows: int) -> dict[str, Ints]:
 
 def _run(start: Ints, weight: Ints, limit: Ints, flush: Ints, active: Ints, parent: Ints) -> tuple[Ints, ...]:
     """int64[n] each: what has added up with each iteration, of how many, whether the start is in it, whether it is let
-    go; and int64[runs]: what is left, of how many, whether the start is in it, whether the start was let go before, and
-    whether anything happens."""
+    go, and how often that was before in the run; and int64[runs]: what is left, of how many, whether the start is in
+    it, whether the start was let go before, whether anything happens, and how often it was let go."""
     rows, runs = len(parent), len(start)
-    sums, since, begun, fires = (np.zeros(rows, np.int64) for _ in range(4))
-    left, behind, whether, early = (np.zeros(runs, np.int64) for _ in range(4))
+    sums, since, begun, fires, before = (np.zeros(rows, np.int64) for _ in range(5))
+    left, behind, whether, early, often = (np.zeros(runs, np.int64) for _ in range(5))
     ends = np.searchsorted(parent, np.arange(runs), side="right")
     at = 0
     for run, (end, held, on) in enumerate(zip(ends.tolist(), start.tolist(), active.tolist(), strict=True)):
         count = 0
         if on > 0 and at < end and held >= limit[at]:
-            early[run], held = 1, 0
+            early[run], often[run], held = 1, 1, 0
         from_start = int(held > 0)
         while at < end:
             held, count = held + int(weight[at]), count + 1
-            sums[at], since[at], begun[at] = held, count, from_start
+            sums[at], since[at], begun[at], before[at] = held, count, from_start, often[run]
             if on > 0 and (held >= limit[at] or (at == end - 1 and flush[at] > 0)):
                 fires[at] = 1
+                often[run] += 1
                 held = count = from_start = 0
             at += 1
         if on > 0:
             left[run], behind[run], whether[run] = held, count, from_start
-    return sums, since, begun, fires, left, behind, whether, early, (active > 0).astype(np.int64)
+    return sums, since, begun, fires, before, left, behind, whether, early, (active > 0).astype(np.int64), often
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """What came together in the examples. ``value`` int64[n]: by iteration of the loop what is let go there, 0 for
-    nothing. ``parent`` int64[n]: the iteration of the loop around, by its place in the table of that."""
+    nothing, in each at so many ``places`` one after another. ``parent`` int64[n]: the iteration of the loop around, by
+    its place in the table of that."""
 
     value: Ints
     parent: Ints
+    places: int = 1
 
     def windows(self) -> tuple[Ints, Ints, Ints]:
         """int64[n] each: the iteration with which what each is part of is let go, -1 for none in its run; of how many

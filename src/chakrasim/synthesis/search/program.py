@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,8 @@ TOLD: Final = 6
 """Roles of a loop of which a column says whether they come, at most."""
 MARKS: Final = 3
 """Of a loop, at most."""
+MOST_KINDS: Final = 4
+"""Of nodes of which pairs are taken for what adds up together."""
 FEW_CASES: Final = 2
 """Of laws of where kinds of nodes come, before it is known what adds up."""
 _NEVER: Final[Expression] = ["const", 0, 1]
@@ -145,16 +147,24 @@ class Search:
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         self.unsure = {*self.occurrences}
+        ordered = self._often_alike()
         for cases, tests in ((0, FEW_TESTS), (0, CASES), (FEW_CASES, CASES)):
-            for role in [role for role in self.occurrences if role in self.unsure]:
+            for role in [role for role in ordered if role in self.unsure]:
                 self._comes(role, cases, tests)
         sure = {*self.occurrences} - self.unsure
         for loop in self.inner:
             self._mark_like(loop)
         self._roles(sure, progress)
         self._settle()
-        self._roles({*self.occurrences} - sure, progress)
+        self._roles({*self.occurrences} - sure | self._lost_before(), progress)
         self._laws_of_times()
+
+    def _often_alike(self) -> list[int]:
+        """The roles, those first that come where most others come, such as all of the layers of one kind: that they
+        come says most of the others."""
+        alike = {role: (self.where[role].loops, self._presence(role).tobytes()) for role in self.occurrences}
+        often = Counter(alike.values())
+        return sorted(alike, key=lambda role: -often[alike[role]])
 
     def _if_any(self, wanted: Ints, table: Table) -> Expression | None:
         """The law of counts that are 0 or follow another law."""
@@ -166,10 +176,19 @@ class Search:
         law = levels.find(some[rows].astype(np.int64), table.some(rows), self.known, 0)
         return law and ["*", law, often]
 
+    def _lost_before(self) -> set[int]:
+        """Roles of which numbers had no law before it was known what adds up; these are looked for anew."""
+        found = [(role, name) for role, own in self.numbers.items() if self.meters
+                 for name in own if f"{self.titles[role]}: {name}" in self.lost]  # fmt: skip
+        for role, name in found:
+            del self.numbers[role][name], self.lost[f"{self.titles[role]}: {name}"]
+        return {role for role, _ in found}
+
     def _settle(self) -> None:
         """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases."""
         for loop in self.inner if self.unsure else ():
-            self._meter(loop)
+            while self._meter(loop):
+                pass
         for role in sorted(self.unsure):
             self._comes(role)
 
@@ -352,8 +371,9 @@ class Search:
             solved = any(law is not None for law in more.values())
             found |= {name: law for name, law in more.items() if law is not None}
 
-    def _meter(self, loop: int) -> None:
-        """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
+    def _meter(self, loop: int) -> bool:
+        """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold. Whether
+        there are more of them than before."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
         like = {self.roles[role].attributes for role in within & self.unsure}
         near = [role for role in self.occurrences if self.roles[role].attributes in like]
@@ -362,17 +382,19 @@ class Search:
         own, around = self.tables.of(path), self.tables.of(path[:-1])
         kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
                  for each in sorted(like, key=str)]  # fmt: skip
-        alone = [[kind] for kind in kinds] if len(kinds) > 1 else []
-        beside = self._beside(near, path[:-1])
-        for name, chosen in product(sorted(names), [kinds, *alone]):
+        together = [*combinations(kinds, 2)] if len(kinds) <= MOST_KINDS else []
+        beside, unsure = self._beside(near, path[:-1]), len(self.unsure)
+        for name, chosen in product(sorted(names), [*together, *zip(kinds)]):
             pieces = [self._pieces(loop, kind, name) for kind in chosen]
-            made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside)
+            early = self._early(path, chosen, name)
+            made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside, early)
             if made is not None:
-                self._tell(made, path, pieces[0].parent)
+                self._tell(made, path)
                 for role in near:
                     if self.where[role].loops[-1] in path:
                         (self._comes if role in self.unsure else self._comes_metered)(role)
-                return
+                return len(self.unsure) < unsure
+        return False
 
     def _comes_metered(self, role: int) -> None:
         """A role whose coming has a law comes by what adds up, if a law of that gives it, too, and does not ask for
@@ -415,9 +437,24 @@ class Search:
             found |= {*last[runs[last] == rows].tolist()}
         return sorted(found)
 
-    def _tell(self, meter: Meter, path: tuple[int, ...], parent: Ints) -> None:
+    def _early(self, path: tuple[int, ...], kinds: Sequence[Sequence[int]], name: str) -> Ints:
+        """What nodes of these kinds say in iterations of the loop around the last of these before that."""
+        (first, *_), *_ = kinds
+        attributes = {self.roles[each[0]].attributes for each in kinds}
+        before = [
+            role for role, place in self.where.items()
+            if place.loops == path[:-1] and self.roles[role].attributes in attributes
+            and place.at[-1] < self.where[first].at[len(path) - 2] and name in self.roles[role].numbers()
+        ]  # fmt: skip
+        found = np.zeros(int(self.tables.offsets(path[-2])[-1]), np.int64)
+        for role in before:
+            found += self._spread(role, self._wanted(role)[name])
+        return found
+
+    def _tell(self, meter: Meter, path: tuple[int, ...]) -> None:
         """Columns of a meter, for the last of these loops and for those around it."""
         self.meters.append(meter)
+        parent = self.tables.parents(path[-1], path[-2])
         own, around = (self.tables.of(loops) for loops in (path, path[:-1]))
         laws = meter.laws()
         first, second = meter.columns(own.asked(*laws), around.asked(*laws), parent, len(around.job))
@@ -429,9 +466,20 @@ class Search:
                 second = summed(second, self.tables.parents(path[at], path[at - 1]), rows)
 
     def _pieces(self, loop: int, roles: Sequence[int], name: str) -> Pieces:
-        """What nodes of these kinds say in each iteration of a loop, added."""
-        value = np.sum([self._spread(role, self._wanted(role)[name]) for role in roles], axis=0)
-        return Pieces(value, self.tables.parents(loop, self.inner[loop][-1]))
+        """What nodes of these kinds say in each iteration of a loop, one place after another: a kind has another place
+        than those before it if it ever comes in an iteration with one of them."""
+        places: list[Ints] = []
+        taken = np.zeros(0, np.int64)
+        for role in sorted(roles, key=lambda role: self.where[role].at[-1]):
+            here, said = self._presence(role), self._spread(role, self._wanted(role)[name])
+            if places and not (taken & here).any():
+                places[-1] += said
+                taken |= here
+            else:
+                places.append(said)
+                taken = here
+        parent = np.repeat(self.tables.parents(loop, self.inner[loop][-1]), len(places))
+        return Pieces(np.stack(places, axis=1).ravel(), parent, len(places))
 
     def _spread(self, role: int, wanted: Ints) -> Ints:
         here = self._presence(role)
