@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import chakrasim as cs
 from chakrasim.notes import Notes
@@ -107,6 +108,53 @@ def test_the_last_part_of_what_does_not_divide_is_smaller() -> None:
     learned = learned_of(known, lambda own: [computing(*nodes(own))])
     asked = {"layers": 4, "tokens": 1234, "part": 256, "width": 30}
     assert made_by(learned, **asked) == [nodes(asked)]
+
+
+@pytest.mark.parametrize("wider", [1, 60])
+def test_buckets_go_after_any_of_a_layers_gradients_or_after_the_large_one(wider: int) -> None:
+    def nodes(own: Own) -> list[tuple[str, int]]:
+        wide, deep = own["wide"], own["deep"]
+        small = deep if wider == 1 else 3
+        found, held, number = [], own["words"] * wide, 0
+        for layer in reversed(range(own["layers"])):
+            for name, size in (("down", wider * wide * deep), ("up", 2 * wide * small), ("norm", 5 * wide)):
+                found += [(f"L{layer} {name} gradient", 7 * own["tokens"])]
+                held += size
+                if held >= 3 * wider * own["bucket"]:
+                    found += [(f"bucket {number}", held)]
+                    held, number = 0, number + 1
+        return [*found, ("rest", held + 2 * wide), (f"{number} buckets", 9)]
+
+    random = np.random.default_rng(1)
+    ends = {
+        "layers": (1, 9),
+        "wide": (20, 90),
+        "deep": (20, 90),
+        "words": (1, 9),
+        "tokens": (3, 30),
+        "bucket": (50, 4000),
+    }
+    known = [{name: int(random.integers(*both)) for name, both in ends.items()} for _ in range(60)]
+    learned = learned_of(known, lambda own: [computing(*nodes(own))])
+    assert not learned.lost
+    for bucket in (900, 2500, 3900):
+        asked = {"layers": 11, "wide": 70, "deep": 51, "words": 5, "tokens": 11, "bucket": bucket}
+        assert made_by(learned, **asked) == [nodes(asked)]
+
+
+def test_the_first_and_the_last_of_groups_are_a_group() -> None:
+    def job(stages: int, tied: bool) -> Job:
+        pipes = tuple(tuple(range(first, 2 * stages, 2)) for first in range(2)) if stages > 1 else ()
+        groups = {"pp": pipes, "embedding": tuple((one[0], one[-1]) for one in pipes) if tied else ()}
+        return job_of([computing(("all", 5))] * 2 * stages, {role: listed for role, listed in groups.items() if listed})
+
+    jobs = [({"stages": stages, "tied": tied}, job(stages, tied)) for stages in (1, 2, 3, 4, 6) for tied in (0, 1)]
+    learned = cs.learn(jobs)
+    assert not learned.lost
+    for stages, tied in ((8, True), (5, False)):
+        (made,) = cs.synthesize(learned, {"stages": stages, "tied": int(tied)})
+        groups = {role: listed for role, listed in made.job.process_groups.items() if len(listed[0]) > 1}
+        assert groups == job(stages, tied).process_groups
 
 
 def test_nodes_are_read_in_the_order_of_their_ids() -> None:

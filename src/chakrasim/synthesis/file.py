@@ -117,7 +117,9 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         frozenset(content["counters"]),
         Grid(
             check(grid["ranks"]),
-            *({role: check(each) for role, each in grid[name].items()} for name in ("size", "step")),
+            {role: check(each) for role, each in grid["size"].items()},
+            {role: check(each) for role, each in grid["step"].items()},
+            {role: str(each) for role, each in grid["ends"].items()},
         ),
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),

@@ -1,9 +1,11 @@
-"""How many ranks a job has, and who is with whom: groups are every s-th rank, n of them, by laws of n and s."""
+"""How many ranks a job has, and who is with whom: groups are every s-th rank, n of them, by laws of n and s, or the
+first and the last of each of other groups, such as the stages that hold the embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,15 +22,17 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Grid:
-    """Laws of the job's parameters: its ranks, and by role the members of a group and the step between them."""
+    """Laws of the job's parameters: its ranks, and by role the members of a group and the step between them; ``ends``:
+    in place of that the role of which the first and the last are such a group."""
 
     ranks: Expression
     size: Mapping[str, Expression]
     step: Mapping[str, Expression]
+    ends: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"ranks": self.ranks, "size": dict(self.size), "step": dict(self.step)}
+        return {"ranks": self.ranks, "size": dict(self.size), "step": dict(self.step), "ends": dict(self.ends)}
 
     def made(self, parameters: Mapping[str, int]) -> tuple[int, dict[str, Groups]]:
         """How many ranks, and the groups of each role that has more than one rank in a group. Raises InputError where
@@ -42,9 +46,13 @@ class Grid:
         if not 1 <= ranks <= MAX_RANKS:
             raise InputError("these parameters make no job of a size that can be", found=f"{ranks:,} ranks",
                              expected=f"1 to {MAX_RANKS:,}")  # fmt: skip
-        found = {}
+        found: dict[str, Groups] = {}
         for role, size in self.size.items():
-            members, step = one(size), one(self.step[role])
+            members = one(size)
+            if role in self.ends:
+                found |= {role: ends_of(found[self.ends[role]])} if members > 1 else {}
+                continue
+            step = one(self.step[role])
             if members < 1 or step < 1 or ranks % (members * step):
                 raise InputError(
                     f"the groups {role} do not divide the ranks", found=f"{members:,} of {ranks:,}, {step:,} apart"
@@ -57,6 +65,11 @@ def groups(ranks: int, members: int, step: int) -> Groups:
     """All groups of so many members, so far apart."""
     bases = [base for base in range(ranks) if base // step % members == 0]
     return tuple(tuple(base + step * i for i in range(members)) for base in bases)
+
+
+def ends_of(listed: Groups) -> Groups:
+    """The first and the last of each group."""
+    return tuple((one[0], one[-1]) for one in listed if len(one) > 1)
 
 
 def grid_of(
@@ -82,7 +95,14 @@ def grid_of(
             lost.append(role)
             continue
         size[role], step[role] = sizes, steps
-    return Grid(ranks, size, step), lost
+    ends = {}
+    for role, other in product(lost, tuple(size)):
+        here = [own.get(role, ()) for _, own in jobs]
+        law = _law([1 + bool(listed) for listed in here], every, columns, work)
+        of = [ends_of(own.get(other, ())) for _, own in jobs]
+        if role not in ends and law and all(one in ((), each) for one, each in zip(here, of, strict=True)):
+            size[role], ends[role] = law, other
+    return Grid(ranks, size, step, ends), [role for role in lost if role not in ends]
 
 
 def _law(

@@ -21,6 +21,7 @@ from chakrasim.synthesis.laws import (
     beyond_plain,
     law_by_case,
     near_law,
+    one_law,
     plain_law,
     relevant,
     simple,
@@ -198,7 +199,7 @@ def _of_rows(
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
             if found is None and level == 2:
-                found = _along_two(wanted, table, known, min(cases, ALONG)) or _left_over(few)
+                found = _along_two(wanted, table, known, min(cases, ALONG)) or _left_over(few, known.work)
         if found is None and cases == DIGITS:
             digits = digit_sums(few.wanted, few.columns, known.work)
             found = next((one for one in digits if few.given_by(one).all()), None)
@@ -277,12 +278,14 @@ def _along(wanted: Ints, table: Table, level: int, known: Known, cases: int) -> 
     return None
 
 
-def _left_over(few: Examples) -> Expression | None:
-    """What has added up along a loop, and something that has a plain law beside."""
+def _left_over(few: Examples, work: Work) -> Expression | None:
+    """What has added up along a loop, and something that has a plain law beside, or beside what is left at its end one
+    without cases."""
     for name, column in few.columns.items():
         rest = few.wanted - column
         if METERED in name and rest.min(initial=0) >= 0 and column.any():
-            law = plain_law(Examples(rest, few.columns))
+            search = one_law if name.startswith("left of") else plain_law
+            law = search(Examples(rest, few.columns), work=work)
             if law is not None:
                 return ["+", ["column", name], law]
     return None

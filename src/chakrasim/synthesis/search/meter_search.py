@@ -159,7 +159,7 @@ def _with_limit(
     if second:
         more = more + seen.begin(["*", second.apart, second.part.start])
     told = _limit(seen.pieces, each, more, seen.own)
-    if told is None or (more[live] < 0).any():
+    if told is None:
         return None
     limit, gap = told
     start = _start(seen, more, live, limit)
@@ -232,12 +232,12 @@ def _even_weight(value: Ints, until: Ints, count: Ints, first: Ints, own: Table,
 
 
 def _start(seen: _Seen, more: Ints, live: Ints, limit: Expression) -> Expression | None:
-    """What is there before a run, from what the first pieces of ``live`` runs have more than their iterations add, and
-    what is let go before a run. Where it would be enough for a piece it may be in one that is not known: that tells
-    nothing."""
+    """What is there before a run, from what the first pieces of ``live`` runs have more than their iterations add (or
+    less, where nodes behind the place add, too), and what is let go before a run. Where it would be enough for a piece,
+    and none is known of any run, that tells nothing."""
     before = np.where(seen.early > 0, seen.early, more)
     live = np.union1d(live, np.flatnonzero(seen.early))
-    some = live[before[live] > 0]
+    some = live[before[live] != 0]
     if not len(some):
         return NOTHING
     law = find(before[some], seen.around.some(some), seen.known)
@@ -245,8 +245,8 @@ def _start(seen: _Seen, more: Ints, live: Ints, limit: Expression) -> Expression
         return None
     least = np.full(len(before), NEVER)
     np.minimum.at(least, seen.pieces.parent, seen.of(*[limit] * seen.places))
-    sure = live[(before[live] > 0) | (seen.begin(law)[live] < least[live])]
-    there = find((before[sure] > 0).astype(np.int64), seen.around.some(sure), seen.known)
+    sure = live[(before[live] != 0) | (seen.begin(law)[live] < least[live]) | seen.early.any()]
+    there = find((before[sure] != 0).astype(np.int64), seen.around.some(sure), seen.known)
     return None if there is None else ["*", there, law]
 
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import combinations, pairwise, product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -380,11 +380,10 @@ class Search:
         names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
         path = (*self.inner[loop], loop)
         own, around = self.tables.of(path), self.tables.of(path[:-1])
-        kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
-                 for each in sorted(like, key=str)]  # fmt: skip
-        together = [*combinations(kinds, 2)] if len(kinds) <= MOST_KINDS else []
+        tried = [chosen for some in dict.fromkeys((frozenset(within & {*near}), frozenset(within & self.unsure)))
+                 for chosen in self._together(some, like)]  # fmt: skip
         beside, unsure = self._beside(near, path[:-1]), len(self.unsure)
-        for name, chosen in product(sorted(names), [*together, *zip(kinds)]):
+        for name, chosen in product(sorted(names), tried):
             pieces = [self._pieces(loop, kind, name) for kind in chosen]
             early = self._early(path, chosen, name)
             made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside, early)
@@ -395,6 +394,12 @@ class Search:
                         (self._comes if role in self.unsure else self._comes_metered)(role)
                 return len(self.unsure) < unsure
         return False
+
+    def _together(self, roles: Set[int], like: Set[Any]) -> list[tuple[list[int], ...]]:
+        """Kinds of nodes that may be of what adds up together: two of those with these attributes, or one."""
+        kinds = [[role for role in sorted(roles) if self.roles[role].attributes == each]
+                 for each in sorted(like, key=str)]  # fmt: skip
+        return [*(combinations(kinds, 2) if len(kinds) <= MOST_KINDS else ()), *((kind,) for kind in kinds)]
 
     def _comes_metered(self, role: int) -> None:
         """A role whose coming has a law comes by what adds up, if a law of that gives it, too, and does not ask for
