@@ -66,7 +66,8 @@ class Known:
             found = beyond_plain(few, self.work)
             if found is not None:
                 return found
-            self.no_one.add(examples)
+            if not self.work.is_spent:
+                self.no_one.add(examples)
         return law_by_case(few, cases, self.work)
 
 

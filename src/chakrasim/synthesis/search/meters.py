@@ -4,7 +4,7 @@ piece as soon as enough has come together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -161,6 +161,10 @@ class Pieces:
     value: Ints
     parent: Ints
     places: int = 1
+
+    def without(self, out: NDArray[np.bool_]) -> Pieces:
+        """The same, nothing being let go in these iterations."""
+        return replace(self, value=np.where(np.repeat(out, self.places), 0, self.value))
 
     def windows(self) -> tuple[Ints, Ints, Ints]:
         """int64[n] each: the iteration with which what each is part of is let go, -1 for none in its run; of how many

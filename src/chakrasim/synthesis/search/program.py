@@ -16,7 +16,7 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
-from chakrasim.synthesis.laws import CASES, FEW_TESTS
+from chakrasim.synthesis.laws import CASES, CHOICES, FEW_TESTS
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading, rank_names
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
@@ -147,11 +147,11 @@ class Search:
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         self.unsure = {*self.occurrences}
-        ordered = self._often_alike()
+        self.known.work.again, ordered = True, self._often_alike()
         for cases, tests in ((0, FEW_TESTS), (0, CASES), (FEW_CASES, CASES)):
             for role in [role for role in ordered if role in self.unsure]:
                 self._comes(role, cases, tests)
-        sure = {*self.occurrences} - self.unsure
+        self.known.work.again, sure = False, {*self.occurrences} - self.unsure
         for loop in self.inner:
             self._mark_like(loop)
         self._roles(sure, progress)
@@ -195,6 +195,7 @@ class Search:
     def _roles(self, roles: Set[int], progress: Progress | None) -> None:
         """Find the laws of numbers of roles: those without cases first, which others may follow from."""
         for cases in (0, CASES):
+            self.known.work.again = not cases
             for role in told(sorted(roles), lambda each: "laws:", progress):
                 self._role(role, cases)
 
@@ -360,10 +361,11 @@ class Search:
             found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table, self.known.work)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
-        """Laws of numbers that follow from others of the same nodes."""
+        """Laws of numbers that follow from others of the same nodes; with cases by parameters of few values, too."""
+        choices = {name: own for name, own in table.levels[0].items() if cases and len(np.unique(own)) <= CHOICES}
         solved = True
         while solved and (left := [name for name in wanted if name not in found]):
-            told_by: tuple[dict[str, Ints], ...] = ({}, {}, _of_meters(table))
+            told_by: tuple[dict[str, Ints], ...] = ({**choices}, {}, _of_meters(table))
             for name in found:
                 told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
             inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
@@ -382,10 +384,12 @@ class Search:
         own, around = self.tables.of(path), self.tables.of(path[:-1])
         tried = [chosen for some in dict.fromkeys((frozenset(within & {*near}), frozenset(within & self.unsure)))
                  for chosen in self._together(some, like)]  # fmt: skip
-        beside, unsure = self._beside(near, path[:-1]), len(self.unsure)
+        others = self._jobs_apart(within, like)
+        out, no_run = (np.isin(table.job, others) for table in (own, around))
+        beside, unsure = [run for run in self._beside(near, path[:-1]) if not no_run[run]], len(self.unsure)
         for name, chosen in product(sorted(names), tried):
-            pieces = [self._pieces(loop, kind, name) for kind in chosen]
-            early = self._early(path, chosen, name)
+            pieces = [self._pieces(loop, kind, name).without(out) for kind in chosen]
+            early = np.where(no_run, 0, self._early(path, chosen, name))
             made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside, early)
             if made is not None:
                 self._tell(made, path)
@@ -394,6 +398,13 @@ class Search:
                         (self._comes if role in self.unsure else self._comes_metered)(role)
                 return len(self.unsure) < unsure
         return False
+
+    def _jobs_apart(self, within: Set[int], like: Set[Any]) -> list[int]:
+        """Jobs in which other nodes of the same names come by a law: there nothing adds up."""
+        names = {self.roles[role].name for role in within & self.unsure}
+        told = [role for role in within - self.unsure
+                if self.roles[role].name in names and self.roles[role].attributes not in like]  # fmt: skip
+        return sorted({self.readings[number].rank.job for role in told for number, _ in self.occurrences[role]})
 
     def _together(self, roles: Set[int], like: Set[Any]) -> list[tuple[list[int], ...]]:
         """Kinds of nodes that may be of what adds up together: two of those with these attributes, or one."""
