@@ -97,11 +97,11 @@ def grid_of(
         size[role], step[role] = sizes, steps
     ends = {}
     for role, other in product(lost, tuple(size)):
-        here = [own.get(role, ()) for _, own in jobs]
-        law = _law([1 + bool(listed) for listed in here], every, columns, work)
-        of = [ends_of(own.get(other, ())) for _, own in jobs]
-        if role not in ends and law and all(one in ((), each) for one, each in zip(here, of, strict=True)):
-            size[role], ends[role] = law, other
+        both = [(own.get(role, ()), ends_of(own.get(other, ()))) for _, own in jobs]
+        if role not in ends and all(here in ((), of) for here, of in both):
+            law = _law([1 + bool(here) for here, _ in both], every, columns, work)
+            if law is not None:
+                size[role], ends[role] = law, other
     return Grid(ranks, size, step, ends), [role for role in lost if role not in ends]
 
 

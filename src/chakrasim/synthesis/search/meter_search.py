@@ -24,12 +24,11 @@ _ONE: Final[Expression] = ["const", 1, 1]
 class _Seen:
     """The examples: the pieces of ``kinds``, those of the rarest first, and what stands beside them. ``beside``: runs
     in which something is let go outside of the loop; ``early``: by run what is let go before it. ``each``: the loop's
-    iterations; ``own``: the same at every one of the ``places`` of them at which something is let go, one row after
+    iterations; ``own``: the same at every one of the places of them at which something is let go, one row after
     another."""
 
     kinds: Sequence[Pieces]
     pieces: Pieces
-    places: int
     beside: Ints
     early: Ints
     each: Table
@@ -86,13 +85,13 @@ def meter_of(
     places = max(each.places for each in kinds)
     if len(kinds) > 2 or len(kinds) > 1 < places:
         return None
-    pieces = Pieces(np.sum([each.value for each in kinds], axis=0), kinds[0].parent)
+    pieces = replace(kinds[0], value=np.sum([each.value for each in kinds], axis=0))
     if (pieces.value > 0).sum() < FEWEST:
         return None
     every = own if places == 1 else own.some(np.repeat(np.arange(len(own.job)), places))
     ordered = sorted(kinds, key=lambda each: len(np.unique(every.job[each.value > 0])))
     early = np.zeros(len(around.job), np.int64) if early is None else early
-    seen = _Seen(ordered, pieces, places, np.array(beside, np.int64), early, own, every, around, known)
+    seen = _Seen(ordered, pieces, np.array(beside, np.int64), early, own, every, around, known)
     if places > 1:
         weights = _weights_of_places(seen)
         return _with_limit(number, loop, seen, weights, None) if weights else None
@@ -190,12 +189,12 @@ def _weights_of_places(seen: _Seen) -> list[Expression] | None:
     until, _, first = seen.pieces.windows()
     inside = np.flatnonzero((until >= 0) & (first == 0))
     ends, of = np.unique(until[inside], return_inverse=True)
-    place, rest = inside % seen.places, seen.pieces.value[ends]
-    often, at = np.zeros((2, len(ends), seen.places), np.int64)
+    place, rest = inside % seen.pieces.places, seen.pieces.value[ends]
+    often, at = np.zeros((2, len(ends), seen.pieces.places), np.int64)
     np.add.at(often, (of, place), 1)
     at[of, place] = inside
     found: dict[int, Expression] = {}
-    while left := [one for one in range(seen.places) if one not in found]:
+    while left := [one for one in range(seen.pieces.places) if one not in found]:
         for one in left:
             told = np.flatnonzero((often[:, one] == 1) & (often[:, left].sum(axis=1) == 1))
             rows = at[told, one]
@@ -203,11 +202,11 @@ def _weights_of_places(seen: _Seen) -> list[Expression] | None:
             if law is not None:
                 found[one] = law
                 here = place == one
-                rest = rest - added(seen.of(law)[inside[here] // seen.places], of[here], len(ends))
+                rest = rest - added(seen.of(law)[inside[here] // seen.pieces.places], of[here], len(ends))
                 break
         else:
             return None
-    return [found[one] for one in range(seen.places)]
+    return [found[one] for one in range(seen.pieces.places)]
 
 
 def _even_weight(value: Ints, until: Ints, count: Ints, first: Ints, own: Table, known: Known) -> Expression | None:
@@ -244,7 +243,7 @@ def _start(seen: _Seen, more: Ints, live: Ints, limit: Expression) -> Expression
     if law is None:
         return None
     least = np.full(len(before), NEVER)
-    np.minimum.at(least, seen.pieces.parent, seen.of(*[limit] * seen.places))
+    np.minimum.at(least, seen.pieces.parent, np.repeat(seen.of(limit), seen.pieces.places))
     sure = live[(before[live] != 0) | (seen.begin(law)[live] < least[live]) | seen.early.any()]
     there = find((before[sure] != 0).astype(np.int64), seen.around.some(sure), seen.known)
     return None if there is None else ["*", there, law]
@@ -294,14 +293,14 @@ def _checked(meter: Meter, seen: _Seen) -> Meter | None:
     pieces, own, around, laws = seen.pieces, seen.own, seen.around, meter.laws()
     parent, runs = pieces.parent, len(around.job)
     live = np.unique(parent[pieces.value > 0])
-    columns = seen.each.asked(*laws), around.asked(*laws), parent[:: seen.places], runs
+    columns = seen.each.asked(*laws), around.asked(*laws), parent[:: seen.pieces.places], runs
     fires = meter.along(meter.columns(*columns)[0], "fires")
     ends = np.flatnonzero(pieces.last() & np.isin(parent, np.union1d(live, seen.beside)) & (fires == 0))
     flush = find((pieces.value[ends] > 0).astype(np.int64), own.some(ends), seen.known) if len(ends) else NOTHING
     if flush is None:
         return None
     meter = replace(meter, flush=flush)
-    columns = seen.each.asked(*laws, flush), around.asked(*laws), parent[:: seen.places], runs
+    columns = seen.each.asked(*laws, flush), around.asked(*laws), parent[:: seen.pieces.places], runs
     would = np.unique(parent[meter.along(meter.columns(*columns)[0], "fires") > 0])
     active = find(np.isin(would, live).astype(np.int64), around.some(would), seen.known)
     if active is None:

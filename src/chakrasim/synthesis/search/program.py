@@ -362,7 +362,8 @@ class Search:
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes; with cases by parameters of few values, too."""
-        choices = {name: own for name, own in table.levels[0].items() if cases and len(np.unique(own)) <= CHOICES}
+        by_case = cases and {*wanted} - {*found}
+        choices = {name: own for name, own in table.levels[0].items() if by_case and len(np.unique(own)) <= CHOICES}
         solved = True
         while solved and (left := [name for name in wanted if name not in found]):
             told_by: tuple[dict[str, Ints], ...] = ({**choices}, {}, _of_meters(table))
