@@ -71,6 +71,7 @@ def decode_json(data: bytes, file: str, notes: Notes) -> object:
         raise InputError("nested too deeply", file=file, expected=f"at most {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise InputError(f"not JSON: {str(error)[:60]}", file=file) from None
+    _refuse_halves(merged, text, file)
     if repeated:
         more = f" (and {len(repeated) - 1} more such keys)" if len(repeated) > 1 else ""
         notes.warn(f"{file}: {repeated[0]}: the key is there more than once, the last value counts{more}")
@@ -79,6 +80,20 @@ def decode_json(data: bytes, file: str, notes: Notes) -> object:
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _refuse_halves(value: object, text: str, file: str) -> None:
+    """Escapes such as \\ud83d that are half of a character are in no text, and YAML cannot say them."""
+    try:
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        escape = f"\\u{ord(error.object[error.start]):04x}"
+        before = text[: text.lower().find(escape)]
+        place = f"line {before.count(chr(10)) + 1} column {len(before) - before.rfind(chr(10))}"
+        raise InputError(
+            "not JSON: half of a character", file=file, place=place, found=escape, expected="both of its halves"
+        ) from None
 
 
 def _merge_pairs(value: object, path: str, depth: int, repeated: list[str]) -> object:
