@@ -44,7 +44,10 @@ def test_json_text_behind_the_value_is_reported() -> None:
         (b'{"a": }', "f.json: line 1 column 7: not JSON: Expecting value"),
         (b"topology: [Ring]", "f.json: line 1 column 1: not JSON: Expecting value"),
         (b'{"a": NaN}', "f.json: not JSON: NaN is not a JSON number"),
-        (b'{\n "a": "x\\uDCFF"}', "f.json: line 2 column 9: not JSON: half of a character; found \\udcff; expected both of its halves"),
+        (
+            b'{\n "a": "x\\uDCFF"}',
+            "f.json: line 2 column 9: not JSON: half of a character; found \\udcff; expected both of its halves",
+        ),
         (b'{"a": \xff}', "f.json: byte 6: not JSON: the bytes are not UTF-8 text"),
         (b"[" * 100_000, "f.json: nested too deeply; expected at most 32 levels"),
         (b"[" * 40 + b"]" * 40, "f.json: nested too deeply; expected at most 32 levels"),

@@ -13,7 +13,7 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.grammar.context import Run, runs_of
 from chakrasim.synthesis.learn import READ
 from chakrasim.synthesis.loops import DEEPEST, Looks, Loop, inner_loops, order_of, places, read_trace
-from chakrasim.synthesis.search import work
+from chakrasim.synthesis.search import program, work
 from chakrasim.synthesis.search.levels import Known, Table, find, guess
 from chakrasim.synthesis.search.work import LEAST, Work
 from chakrasim.trace.chakra.builder import TraceBuilder
@@ -84,7 +84,8 @@ def test_what_is_searched_for_one_number_is_counted_and_ends(monkeypatch: pytest
 
 
 def test_jobs_by_chance_are_learned_and_what_follows_no_law_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "MOST", 100_000)
+    for name in ("AT_FIRST", "LITTLE", "MOST"):
+        monkeypatch.setattr(program, name, 100_000)
     monkeypatch.setattr(work, "LEAST", 100_000)
     random = np.random.default_rng(11)
     jobs: list[tuple[dict[str, Parameter], Job]] = []

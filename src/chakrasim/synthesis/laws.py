@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.search.conditions import conditioned
+from chakrasim.synthesis.search.conditions import beside, conditioned
 from chakrasim.synthesis.search.sums import rounded_sums, spread, sums
 from chakrasim.synthesis.search.work import Work
 
@@ -263,8 +263,13 @@ def _shares(few: Examples, work: Work) -> Iterator[Expression]:
     wanted, table = probes.wanted, _stacked(probes)
     names = [["column", name] for name in probes.columns]
     for count, over in zip(names, table, strict=True):
+        low, high = (wanted - 1.0) * over, (wanted + 1.0) * over
+        may_be = (low - np.abs(low) * EXACT <= table) & (table <= high + np.abs(high) * EXACT)
+        work.spend(len(names) * len(probes))
+        if not may_be.all(axis=1).any():
+            continue
         places = np.flatnonzero(((table >= 0) & (table < over)).all(axis=1)).tolist()
-        work.spend(len(names) * len(probes) * (1 + len(places)))
+        work.spend(len(names) * len(probes) * len(places))
         for place in places:
             first = (table[:, :FIRST] + table[place, :FIRST]) // over[:FIRST]
             near = np.flatnonzero((first == wanted[:FIRST]).all(axis=1))
@@ -370,7 +375,7 @@ def _commonest(few: Examples, cases: int, work: Work) -> Expression:
     values, counts = np.unique(few.wanted, return_counts=True)
     if len(values) < 2 or not cases:
         return ["const", int(values[counts.argmax()]) if len(values) else 0, 1]
-    tests = enumerate(_tests(few, False, work))
+    tests = enumerate(tests_of(few, False, work))
     best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in tests),
                default=None, key=lambda each: each[:2])  # fmt: skip
     if best is None or best[0] >= len(few) - counts.max():
@@ -516,7 +521,7 @@ class _Cases:
         """Of the tests that leave a part with a plain law the first whose other part has a law, too."""
         if len(few) < 2 * SMALLEST_CASE or not cases:
             return None
-        for held, one in _tests(few, self.choices, self.work):
+        for held, one in tests_of(few, self.choices, self.work):
             for part, other in ((held, ~held), (~held, held)):
                 if self.left <= 0 or self.work.is_spent:
                     return None
@@ -557,27 +562,28 @@ def _in_proportion(few: Examples, law: Expression, work: Work) -> Expression | N
     return None
 
 
-def _tests(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
+def tests_of(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
     """Tests that part the examples, each parting once, those first whose parts have few different values, or where
     these are many are most like products of powers."""
-    found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
     kind = np.unique(few.wanted, return_inverse=True)[1]
     fit = _Fit(few) if (few.wanted > 0).all() and kind.max(initial=0) >= SPREAD else None
     each = 500 + len(few) * (30 if fit else 1)
     work.spend(len(few.columns) * each)
-    for number, one in enumerate(_choices(few) if choices or fit else _comparisons(few)):
-        work.spend(each)
-        if work.is_spent:
+    said: list[list[Any]] = []
+    parts: list[NDArray[np.bool_]] = [np.zeros((0, len(few)), np.bool_)]
+    for own, where in _choices(few) if choices or fit else _comparisons(few):
+        room = max(work.own - 1, 0) // each
+        work.spend(min(len(own), room + 1) * each)
+        said, parts = said + own[:room], [*parts, where[:room]]
+        if room < len(own):
             break
-        held = expressions.test(one, few.columns)
-        share = int(held.sum())
-        if not 0 < share < len(few):
-            continue
-        key = min(held.tobytes(), (~held).tobytes())
-        if key not in found:
-            found[key] = (fit.left(held) if fit else _mixed(kind, held, share), number, held, one)
-    for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
-        yield held, one
+    held = np.concatenate(parts)
+    turned = np.packbits(held ^ held[:, :1], axis=1)
+    first = np.sort(np.unique(turned, axis=0, return_index=True)[1])
+    first = first[held[first].any(axis=1) & ~held[first].all(axis=1)]
+    scores = [fit.left(held[at]) for at in first.tolist()] if fit else _mixed(kind, held[first])
+    for at in first[np.argsort(scores, kind="stable")[:40]].tolist():
+        yield held[at], said[at]
 
 
 class _Fit:
@@ -609,34 +615,38 @@ def _unit(column: Floats) -> Floats:
     return column / max(float(np.linalg.norm(column)), 1e-6)
 
 
-def _mixed(kind: Ints, held: NDArray[np.bool_], share: int) -> float:
-    """How many different values, by number, both parts have together, by how many examples each has."""
-    counts = np.bincount(kind[held]), np.bincount(kind[~held])
-    return float(np.count_nonzero(counts[0]) * share + np.count_nonzero(counts[1]) * (len(held) - share))
+def _mixed(kind: Ints, held: NDArray[np.bool_]) -> Floats:
+    """float64[tests]: how many different values, by number, both parts of each have together, by how many examples
+    each has."""
+    whole, rows = np.bincount(kind), len(kind)
+    values = (kind[:, None] == np.arange(len(whole))).astype(np.float32)
+    found = [np.zeros(0)]
+    for some in np.array_split(held, 1 + held.size // AT_ONCE):
+        share, often = some.sum(axis=1), some.astype(np.float32) @ values
+        found.append((often > 0).sum(axis=1) * share + (often < whole).sum(axis=1) * (rows - share))
+    return np.concatenate(found)
 
 
-def _choices(few: Examples) -> Iterator[list[Any]]:
+Tests = Iterator[tuple[list[list[Any]], NDArray[np.bool_]]]
+"""And where each holds, bool[tests, n]."""
+
+
+def _choices(few: Examples) -> Tests:
     """Tests of columns of few values, and whether others are 0."""
     for name, column in few.columns.items():
-        values = np.unique(column).tolist()
-        few_values = values if len(values) <= CHOICES else [0] if 0 in values else []
-        yield from ([name, "==", "", value] for value in few_values)
-        yield from ([name, "<", "", value] for value in few_values[2:-1])
+        values = np.unique(column)
+        some = values if len(values) <= CHOICES else values[values == 0]
+        yield _tests_of_column(name, column, some, some[2:-1])
 
 
-def _comparisons(few: Examples) -> Iterator[list[Any]]:
+def _comparisons(few: Examples) -> Tests:
     for name, column in few.columns.items():
-        values = np.unique(column).tolist()
-        for value in values[:12]:
-            yield [name, "==", "", value]
-        for value in values[1:12]:
-            yield [name, "<", "", value]
-    named = list(few.columns)
-    ends = {name: (int(column.min()) - 1, int(column.max()) + 1) for name, column in few.columns.items()}
-    for i, name in enumerate(named):
-        for other in named[i + 1 :]:
-            if ends[name][0] >= ends[other][1] or ends[other][0] >= ends[name][1]:
-                continue
-            for offset in (0, -1, 1):
-                yield [name, "==", other, offset]
-                yield [name, "<", other, offset]
+        values = np.unique(column)[:12]
+        yield _tests_of_column(name, column, values, values[1:])
+    table, named = _stacked(few), [*few.columns]
+    yield from (beside(table, named, at, (0, -1, 1)) for at in range(len(named)))
+
+
+def _tests_of_column(name: str, column: Ints, equal: Ints, less: Ints) -> tuple[list[list[Any]], NDArray[np.bool_]]:
+    said = [[name, sign, "", value] for sign, values in (("==", equal), ("<", less)) for value in values.tolist()]
+    return said, np.concatenate([column == equal[:, None], column < less[:, None]])

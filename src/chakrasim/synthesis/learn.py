@@ -73,7 +73,7 @@ def learn_program(
     said, left_out = search.metadata()
     model = Model(tuple(roles.known), loop, search.counts, search.marks, search.present, search.numbers, found,
                   frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters), left_out,
-                  search.by_few(), scatter_of(search.times))  # fmt: skip
+                  search.by_few(), scatter_of([*search.times.values()]))  # fmt: skip
     missed |= {"the order of kinds: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left | missed, more
 

@@ -115,16 +115,23 @@ def _tests(columns: Mapping[str, Ints], work: Work) -> Iterator[tuple[int, list[
         said: list[list[Any]] = [[name, "==", "", value] for value in dict.fromkeys(few)]
         said += [[name, "<", "", value] for value in few[2:-1] if len(values) <= CHOICES]
         yield PRICES[0], said, np.stack([expressions.test(one, columns) for one in said])
-    least, most = table.min(axis=1, initial=1 << 62), table.max(axis=1, initial=-1 << 62)
     for price, offsets in ((PRICES[1], (0,)), (PRICES[2], (-1, 1))):
-        for i, name in enumerate(named):
+        for i in range(len(named)):
             work.spend(PAIR * (len(named) - 1 - i))
-            near = np.flatnonzero((least[i] <= most + 1) & (least <= most[i] + 1))
-            near = near[near > i]
-            other = table[near]
-            held = [compared(table[i], other + offset) for offset in offsets for compared in (np.equal, np.less)]
-            said = [[name, sign, named[j], offset] for j in near.tolist() for offset in offsets for sign in ("==", "<")]
-            yield price, said, np.stack(held, axis=1).reshape(-1, table.shape[1])
+            yield price, *beside(table, named, i, offsets)
+
+
+def beside(table: Ints, named: Sequence[str], at: int, offsets: Sequence[int]) -> tuple[list[list[Any]], Held]:
+    """Tests of a row of a table, int64[columns, n], beside each later one that comes near it and so much more, and
+    where they hold: bool[tests, n]."""
+    one, others = table[at], table[at + 1 :]
+    least, most = one.min(initial=1 << 62), one.max(initial=-1 << 62)
+    near = (least <= others.max(axis=1, initial=-1 << 62) + 1) & (others.min(axis=1, initial=1 << 62) <= most + 1)
+    other = others[near]
+    held = [compared(one, other + offset) for offset in offsets for compared in (np.equal, np.less)]
+    said = [[named[at], sign, named[j], offset] for j in (np.flatnonzero(near) + at + 1).tolist()
+            for offset in offsets for sign in ("==", "<")]  # fmt: skip
+    return said, np.stack(held, axis=1).reshape(-1, table.shape[1])
 
 
 def _either(conditions: _Conditions, target: Held, work: Work) -> _Conditions:

@@ -45,6 +45,8 @@ SURE: Final = 2
 """Cases, or tests of conditions, that a law may have that was not tried on other jobs than it is from."""
 DIGITS: Final = -1
 """In place of a number of cases: a plain law, or one of digits."""
+PLAIN: Final = -2
+"""The same: a plain law alone."""
 ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
 METERED: Final = " of meter "
@@ -121,10 +123,10 @@ def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> E
     def search(rows: Ints, sure: bool) -> Expression | None:
         return _of_rows(every[rows], wanted, table, known, level, cases, sure)
 
-    return _tried(whole.wanted, table.job[every], search, whole.given_by)
+    return tried(whole.wanted, table.job[every], search, whole.given_by)
 
 
-def _tried(
+def tried(
     wanted: Ints,
     job: Ints,
     search: Callable[[Ints, bool], Expression | None],
@@ -181,7 +183,7 @@ def of_totals(wanted: Ints, table: Table, known: Known, group: Ints | None = Non
         made = added(expressions.value(law, table.asked(law), len(of)), of, len(at))
         return Examples(wanted, {"made": made}).given_by(["column", "made"])
 
-    return _tried(wanted, table.job[at], search, given_by)
+    return tried(wanted, table.job[at], search, given_by)
 
 
 def _of_rows(
@@ -204,7 +206,7 @@ def _of_rows(
         if found is None and cases == DIGITS:
             digits = digit_sums(few.wanted, few.columns, known.work)
             found = next((one for one in digits if few.given_by(one).all()), None)
-        elif found is None:
+        elif found is None and cases != PLAIN:
             found = known.law(examples, few, cases)
         known.found[key] = found, unit
     found, of = known.found[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import combinations, pairwise, product
 from typing import Any, Final
@@ -26,8 +26,10 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
+from chakrasim.synthesis.search.shared_totals import totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
+from chakrasim.synthesis.search.work import AT_FIRST, LITTLE, MOST
 from chakrasim.trace.kinds import NodeType
 
 TOLD: Final = 6
@@ -39,6 +41,7 @@ MOST_KINDS: Final = 4
 FEW_CASES: Final = 2
 """Of laws of where kinds of nodes come, before it is known what adds up."""
 _NEVER: Final[Expression] = ["const", 0, 1]
+Summed = Callable[[Ints, Table, Known], Expression | None]
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
 
@@ -119,7 +122,7 @@ class Search:
         self, tables: Tables, loop: Loop, where: Mapping[int, Place], roles: Sequence[Role], *, recorded: bool = False
     ) -> None:
         self.recorded = recorded
-        self.times: list[Rows] = []
+        self.times: dict[int, Rows] = {}
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
         self.titles = titles(roles)
         self.inner = {one.number: around for one, around in inner_loops(loop)}
@@ -147,17 +150,18 @@ class Search:
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         self.unsure = {*self.occurrences}
-        self.known.work.again, ordered = True, self._often_alike()
+        self.known.work.most, ordered = AT_FIRST, self._often_alike()
         for cases, tests in ((0, FEW_TESTS), (0, CASES), (FEW_CASES, CASES)):
             for role in [role for role in ordered if role in self.unsure]:
                 self._comes(role, cases, tests)
-        self.known.work.again, sure = False, {*self.occurrences} - self.unsure
+        self.known.work.most, sure = MOST, {*self.occurrences} - self.unsure
         for loop in self.inner:
             self._mark_like(loop)
         self._roles(sure, progress)
         self._settle()
-        self._roles({*self.occurrences} - sure | self._lost_before(), progress)
+        self._roles({*self.occurrences}, progress, settled=True)
         self._laws_of_times()
+        self._guess(progress)
 
     def _often_alike(self) -> list[int]:
         """The roles, those first that come where most others come, such as all of the layers of one kind: that they
@@ -176,14 +180,6 @@ class Search:
         law = levels.find(some[rows].astype(np.int64), table.some(rows), self.known, 0)
         return law and ["*", law, often]
 
-    def _lost_before(self) -> set[int]:
-        """Roles of which numbers had no law before it was known what adds up; these are looked for anew."""
-        found = [(role, name) for role, own in self.numbers.items() if self.meters
-                 for name in own if f"{self.titles[role]}: {name}" in self.lost]  # fmt: skip
-        for role, name in found:
-            del self.numbers[role][name], self.lost[f"{self.titles[role]}: {name}"]
-        return {role for role, _ in found}
-
     def _settle(self) -> None:
         """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases."""
         for loop in self.inner if self.unsure else ():
@@ -192,12 +188,26 @@ class Search:
         for role in sorted(self.unsure):
             self._comes(role)
 
-    def _roles(self, roles: Set[int], progress: Progress | None) -> None:
-        """Find the laws of numbers of roles: those without cases first, which others may follow from."""
+    def _roles(self, roles: Set[int], progress: Progress | None, *, settled: bool = False) -> None:
+        """Find the laws of numbers of roles that have none: those without cases first, which others may follow from;
+        by case of what adds up if it is ``settled`` what does."""
         for cases in (0, CASES):
-            self.known.work.again = not cases
+            self.known.work.most = MOST if cases else LITTLE
             for role in told(sorted(roles), lambda each: "laws:", progress):
-                self._role(role, cases)
+                self._role(role, cases, settled=settled)
+
+    def _guess(self, progress: Progress | None) -> None:
+        """Something near for all that has no law."""
+        self.known.work.most = AT_FIRST
+        for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
+            if role in self.unsure:
+                here, table = self._presence(role), self.tables.of(self.where[role].loops)
+                self.present[role], self.lost[self._coming(role)] = levels.guess(here, table, self.known.work)
+            wanted, table, laws = self._wanted(role), self._own_table(role), self.numbers[role]
+            for name in [name for name in wanted if name not in laws]:
+                laws[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(
+                    wanted[name], table, self.known.work
+                )
 
     def _mark(self, loop: int) -> None:
         """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
@@ -255,14 +265,13 @@ class Search:
 
     def _comes(self, role: int, cases: int = CASES, tests: int = CASES) -> None:
         """Whether a role comes. Without ``cases`` or with few ``tests`` it may be found later, when more is known."""
-        here, table, what = self._presence(role), self.tables.of(self.where[role].loops), self._coming(role)
+        here, table = self._presence(role), self.tables.of(self.where[role].loops)
         law = levels.find_metered(here, table, self.known) if cases == CASES else None
         law = law or levels.find(here, table, self.known, cases)
-        self.lost.pop(what, None)
         self.unsure.discard(role)
         if law is None or expressions.cases(law) > tests:
             self.unsure.add(role)
-            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases == CASES else (_NEVER, 1.0)
+            law = _NEVER
         else:
             self._tell_presence(role, here, table)
         self.present[role] = law
@@ -277,14 +286,16 @@ class Search:
         if len(others) < TOLD and here.tobytes() not in others and levels.level_of(here, table) == 2:
             more[total_of(role)] = here
 
-    def _role(self, role: int, cases: int) -> None:
+    def _role(self, role: int, cases: int, *, settled: bool) -> None:
+        if role in self.numbers and len(self.numbers[role]) == len(self.roles[role].numbers()):
+            return
         wanted, part = self._wanted(role), self._own_table(role)
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
         recorded = self.recorded and MEASURED in wanted
         taken = {name: wanted.pop(name) for name in (MEASURED, DURATION) if name in wanted and recorded}
-        self._numbers(role, wanted, part, cases)
+        self._numbers(role, wanted, part, cases, settled=settled)
         if MEASURED in taken and cases:
             self._times(role, taken[MEASURED], wanted, part)
 
@@ -298,19 +309,19 @@ class Search:
 
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
         """Recorded durations, and the work that has a law."""
-        title, said = self.titles[role], {name: value for name, _, value in self.roles[role].attributes}
-        work = {name: numbers[name] for name in WORK if name in numbers and f"{title}: {name}" not in self.lost}
+        said = {name: value for name, _, value in self.roles[role].attributes}
+        work: dict[str, Ints] = {name: numbers[name] for name in WORK if name in numbers and name in self.numbers[role]}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
         host = bool(said.get("is_cpu_op"))
-        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host))
+        self.times[role] = Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host)
 
     def _laws_of_times(self) -> None:
         """The laws of recorded durations, which are near. Where no device works calls of the host are the work."""
-        computes = [rows for rows in self.times if self.roles[rows.role].type == NodeType.COMP_NODE]
+        computes = [rows for role, rows in self.times.items() if self.roles[role].type == NodeType.COMP_NODE]
         if all(rows.host for rows in computes):
-            self.times = [replace(rows, host=False) for rows in self.times]
-        speeds = speeds_of(self.times)
-        for rows in self.times:
+            self.times = {role: replace(rows, host=False) for role, rows in self.times.items()}
+        speeds = speeds_of([*self.times.values()])
+        for rows in self.times.values():
             own = self.numbers[rows.role]
             own[MEASURED], self.lost[f"{self.titles[rows.role]}: {MEASURED}"] = law_of_work(rows, speeds)
             if DURATION in self.roles[rows.role].numbers():
@@ -334,43 +345,55 @@ class Search:
         return np.concatenate([offsets[number] + readings[number].own[at] for number, at in self.occurrences[role]])
 
     def _law(self, what: str, wanted: Ints, table: Table) -> Expression:
-        self.lost.pop(what, None)
         found = levels.find(wanted, table, self.known)
         if found is None:
             found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
-    def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
+    def _numbers(
+        self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int, *, settled: bool = False
+    ) -> None:
         """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one. Of
-        those that have none without cases, first what nodes inside add up to."""
+        those that have none without cases, first what nodes inside add up to; by case of that, if it is settled."""
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
-        for name in [name for name in wanted if name not in found and cases]:
-            law = levels.of_totals(wanted[name], table, self.known) if name not in found else None
-            if law is not None:
-                found[name] = law
-                self._inner(found, wanted, table, 0)
+        self._summed(levels.of_totals if cases else None, found, wanted, table)
         for name in [name for name in wanted if name not in found]:
             law = levels.find(wanted[name], table, self.known, cases)
             if law is not None:
                 found[name] = law
         self._inner(found, wanted, table, cases)
+        self._summed(totals_by_case if cases and settled else None, found, wanted, table)
         if role not in self.unsure:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
-        for name in [name for name in wanted if name not in found and cases]:
-            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table, self.known.work)
+
+    def _summed(
+        self, search: Summed | None, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table
+    ) -> None:
+        """Laws of numbers that a search for sums gives, of those that are in proportion once, and of what follows."""
+        tried = set[bytes]()
+        for name in wanted if search else ():
+            alike = (wanted[name] // max(int(np.gcd.reduce(wanted[name])), 1)).tobytes()
+            law = search(wanted[name], table, self.known) if search and not {name, alike} & {*found, *tried} else None
+            tried.add(alike)
+            if law is not None:
+                found[name] = law
+                self._inner(found, wanted, table, 0)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
-        """Laws of numbers that follow from others of the same nodes; with cases by parameters of few values, too."""
-        by_case = cases and {*wanted} - {*found}
-        choices = {name: own for name, own in table.levels[0].items() if by_case and len(np.unique(own)) <= CHOICES}
+        """Laws of numbers that follow from others of the same nodes, what jobs say alone by case of parameters, too."""
+        of_jobs = {name for name in wanted if name not in found and levels.level_of(wanted[name], table) == 0}
+        choices = {name: own for name, own in table.levels[0].items() if of_jobs and len(np.unique(own)) <= CHOICES}
         solved = True
         while solved and (left := [name for name in wanted if name not in found]):
             told_by: tuple[dict[str, Ints], ...] = ({**choices}, {}, _of_meters(table))
-            for name in found:
+            for name in [name for name in found if name in wanted]:
                 told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
             inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
-            more = {name: levels.find(wanted[name], inside, self.known, cases) for name in left}
+            more = {
+                name: levels.find(wanted[name], inside, self.known, CASES if name in of_jobs else cases)
+                for name in left
+            }
             solved = any(law is not None for law in more.values())
             found |= {name: law for name, law in more.items() if law is not None}
 

@@ -8,26 +8,26 @@ from typing import Final
 TOTAL: Final = 6_000_000_000
 """Numbers that all searches together look at, about; each takes some 10 ns."""
 MOST: Final = 500_000_000
+"""One law may take so many at most, or of what is left, this part,"""
 SHARE: Final = 12
-"""One law may take this part of what is left, at most ``MOST``,"""
-AT_FIRST: Final = 10
-"""or this part of it, if it is looked for again,"""
 LEAST: Final = 5_000_000
-"""and at least so much: simple laws are found when nothing is left, too."""
+"""and at least so many: simple laws are found when nothing is left, too."""
+AT_FIRST: Final = 50_000_000
+LITTLE: Final = 8_000_000
+"""What a law may take that is looked for again; the same where most take less, and the rest are left for later."""
 
 
 @dataclass
 class Work:
-    """``left``: for all laws; ``own``: for the one that is looked for; ``again``: whether laws that are not found are
-    looked for again."""
+    """``left``: for all laws; ``own``: for the one that is looked for, which may take at ``most`` so much."""
 
     left: int = TOTAL
     own: int = MOST
-    again: bool = False
+    most: int = MOST
 
     def begin(self) -> None:
         """The next law."""
-        self.own = max(LEAST, min(MOST // AT_FIRST if self.again else MOST, self.left // SHARE))
+        self.own = max(LEAST, min(self.most, self.left // SHARE))
 
     def spend(self, numbers: int) -> None:
         """So many numbers are looked at."""

@@ -1,0 +1,96 @@
+"""Sums of what nodes inside add up to, by case: where ranks share parameters each updates a part of what it has
+gradients of, such as that over the size of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.synthesis.expressions import Expression, Ints, value
+from chakrasim.synthesis.laws import CHOICES, FEW, Examples, tests_of
+from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
+from chakrasim.synthesis.search.sums import ROWS, Floats, Products, few_terms, spread
+
+PARAMETERS: Final = 1
+"""Of which one tells cases apart, at most."""
+
+
+def totals_by_case(wanted: Ints, table: Table, known: Known) -> Expression | None:
+    """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to where a parameter of jobs says
+    so; by other values of that its terms come, too, but over columns of few values."""
+    if table.inside is None or level_of(wanted, table) > 1 or len(np.unique(wanted)) < FEW:
+        return None
+    for name in _parameters(wanted, table, known):
+        values = table.levels[0][name]
+        for one in np.unique(values).tolist():
+            here = values == one
+            law = of_totals(wanted[here], table.some(here), known)
+            rest = None if law is None else _like(wanted[~here], table.some(~here), known, law, name)
+            if rest is not None:
+                return ["if", [name, "==", "", one], law, rest]
+    return None
+
+
+def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
+    """Those of few values by which what is wanted goes most."""
+    known.work.begin()
+    every = Examples(wanted, {name: column for name, column in table.columns(1).items() if np.ptp(column)})
+    found = dict.fromkeys(one[0] for _, one in tests_of(every, True, known.work))
+    return [name for name in found if name in table.levels[0]][:PARAMETERS]
+
+
+def _like(wanted: Ints, table: Table, known: Known, law: Expression, name: str) -> Expression | None:
+    """Sums of the terms of a law, each as it is or over columns, that give what is wanted, int64[n]: one, or one for
+    each value of a parameter."""
+    found = _of_terms(wanted, table, known, law[1])
+    values = table.levels[0][name]
+    if found is not None or not np.ptp(values):
+        return found
+    here = values == values.min()
+    own = _of_terms(wanted[here], table.some(here), known, law[1])
+    rest = None if own is None else _like(wanted[~here], table.some(~here), known, law, name)
+    return None if rest is None else ["if", [name, "==", "", int(values.min())], own, rest]
+
+
+def _of_terms(wanted: Ints, table: Table, known: Known, terms: Expression) -> Expression | None:
+    """A sum of these, each as it is or over columns, that gives what is wanted."""
+    known.work.begin()
+    names = {name for _, _, powers in terms for name in powers}
+    columns = table.columns(1) | (table.inside.columns(names) if table.inside else {})
+    shares = _shares({name: own for name, own in table.columns(1).items()
+                      if own.min() > 0 and 1 < len(np.unique(own)) <= CHOICES}, len(wanted))  # fmt: skip
+    powers: list[dict[str, int]] = []
+    made: list[Floats] = []
+    for _, _, own in terms:
+        term = value(["sum", [[1, 1, own]]], columns, len(wanted)).astype(np.float64)
+        for beside, share in shares if term.any() else ():
+            both = {name: own.get(name, 0) + beside.get(name, 0) for name in {**own, **beside}}
+            powers.append({name: power for name, power in both.items() if power})
+            made.append(term * share)
+
+    def search(rows: Ints, sure: bool) -> Expression | None:
+        rows = rows[wanted[rows] != 0]
+        rows = rows[spread(wanted[rows], ROWS)]
+        products = np.stack(made, axis=1)[rows] / wanted[rows, None]
+        kept = np.flatnonzero(products.any(axis=0))
+        found = Products([powers[at] for at in kept], [""] * len(kept), products[:, kept])
+        return next(few_terms(found, known.work), None) if len(kept) else None
+
+    def given_by(law: Expression) -> NDArray[np.bool_]:
+        return Examples(wanted, columns).given_by(law)
+
+    return tried(wanted, table.job, search, given_by) if made else None
+
+
+def _shares(columns: Mapping[str, Ints], rows: int) -> list[tuple[dict[str, int], Floats]]:
+    """One, one over a column, and one size of groups over another: powers, twice, and what they are."""
+    sizes = [name for name in columns if name.startswith("size in ")]
+    named: list[dict[str, int]] = [{}, *({name: -2} for name in columns)]
+    named += [{over: 2, under: -2} for over, under in permutations(sizes, 2)]
+    return [(own, np.prod([np.ones(rows), *(columns[name] ** (power / 2) for name, power in own.items())], axis=0))
+            for own in named]  # fmt: skip
