@@ -284,11 +284,12 @@ def _along(wanted: Ints, table: Table, level: int, known: Known, cases: int) -> 
 def _left_over(few: Examples, work: Work) -> Expression | None:
     """What has added up along a loop, and something that has a plain law beside, or beside what is left at its end one
     without cases."""
-    for name, column in few.columns.items():
-        rest = few.wanted - column
-        if METERED in name and rest.min(initial=0) >= 0 and column.any():
-            search = one_law if name.startswith("left of") else plain_law
-            law = search(Examples(rest, few.columns), work=work)
+    rests = {name: few.wanted - column for name, column in few.columns.items() if METERED in name and column.any()}
+    rests = {name: rest for name, rest in rests.items() if rest.min(initial=0) >= 0}
+    ends = [name for name in rests if name.startswith("left of")]
+    for names, search in ((rests, plain_law), (ends, one_law)):
+        for name in names:
+            law = search(Examples(rests[name], few.columns), work=work)
             if law is not None:
                 return ["+", ["column", name], law]
     return None

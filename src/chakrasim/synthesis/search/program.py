@@ -26,7 +26,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import totals_by_case
+from chakrasim.synthesis.search.shared_totals import like_another, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LITTLE, MOST
@@ -139,6 +139,8 @@ class Search:
         self.present: dict[int, Expression] = {}
         self.numbers: dict[int, dict[str, Expression]] = {}
         self.counters: set[str] = set()
+        self.sums: dict[tuple[int, ...], list[Expression]] = defaultdict(list)
+        """Laws of what nodes inside of loops add up to, by these."""
         self.meters: list[Meter] = []
 
     def learn(self, progress: Progress | None) -> None:
@@ -362,7 +364,7 @@ class Search:
             if law is not None:
                 found[name] = law
         self._inner(found, wanted, table, cases)
-        self._summed(totals_by_case if cases and settled else None, found, wanted, table)
+        self._summed(self._like_others if cases and settled else None, found, wanted, table)
         if role not in self.unsure:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
@@ -378,7 +380,14 @@ class Search:
             tried.add(alike)
             if law is not None:
                 found[name] = law
+                self.sums[table.inside.loops if table.inside else ()].append(law)
                 self._inner(found, wanted, table, 0)
+
+    def _like_others(self, wanted: Ints, table: Table, known: Known) -> Expression | None:
+        """A law of the terms of others' sums, else of what nodes inside add up to by case."""
+        others = self.sums[table.inside.loops if table.inside else ()]
+        laws = (like_another(wanted, table, known, law) for law in others)
+        return next((law for law in laws if law is not None), None) or totals_by_case(wanted, table, known)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes, what jobs say alone by case of parameters, too."""

@@ -6,18 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Expression, Ints, value
-from chakrasim.synthesis.laws import CHOICES, FEW, Examples, tests_of
+from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Products, few_terms, spread
 
-PARAMETERS: Final = 1
-"""Of which one tells cases apart, at most."""
+Terms = list[list[Any]]
+"""As sums have them."""
+PARAMETERS: Final = 3
+"""Of which one may tell cases of another's terms apart, at most."""
 
 
 def totals_by_case(wanted: Ints, table: Table, known: Known) -> Expression | None:
@@ -25,15 +27,31 @@ def totals_by_case(wanted: Ints, table: Table, known: Known) -> Expression | Non
     so; by other values of that its terms come, too, but over columns of few values."""
     if table.inside is None or level_of(wanted, table) > 1 or len(np.unique(wanted)) < FEW:
         return None
-    for name in _parameters(wanted, table, known):
+    for name in _parameters(wanted, table, known)[:1]:
         values = table.levels[0][name]
         for one in np.unique(values).tolist():
             here = values == one
             law = of_totals(wanted[here], table.some(here), known)
-            rest = None if law is None else _like(wanted[~here], table.some(~here), known, law, name)
+            rest = None if law is None else _like(wanted[~here], table.some(~here), known, law[1], name)
             if rest is not None:
                 return ["if", [name, "==", "", one], law, rest]
     return None
+
+
+def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
+    """Sums of the terms of another's law that give what is wanted, int64[n], perhaps by case of a parameter: one by
+    which that goes most, or by which it is so many times the other."""
+    if len(np.unique(wanted)) < FEW:
+        return None
+    share = wanted / np.maximum(value(law, table.asked(law), len(wanted)), 1)
+    often: dict[str, int] = {}
+    for name, own in table.levels[0].items():
+        for here in (own == one for one in np.unique(own)[:CHOICES] if np.ptp(own)):
+            if np.ptp(share[here]) <= EXACT * share[here].max():
+                often[name] = max(often.get(name, 0), int(here.sum()))
+    names = [*sorted(often, key=lambda name: -often[name])[:1], *_parameters(wanted, table, known)]
+    laws = (_like(wanted, table, known, _terms(law), name) for name in dict.fromkeys(names[:PARAMETERS]))
+    return next((law for law in laws if law is not None), None)
 
 
 def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
@@ -41,24 +59,32 @@ def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
     known.work.begin()
     every = Examples(wanted, {name: column for name, column in table.columns(1).items() if np.ptp(column)})
     found = dict.fromkeys(one[0] for _, one in tests_of(every, True, known.work))
-    return [name for name in found if name in table.levels[0]][:PARAMETERS]
+    return [name for name in found if name in table.levels[0]]
 
 
-def _like(wanted: Ints, table: Table, known: Known, law: Expression, name: str) -> Expression | None:
-    """Sums of the terms of a law, each as it is or over columns, that give what is wanted, int64[n]: one, or one for
-    each value of a parameter."""
-    found = _of_terms(wanted, table, known, law[1])
+def _terms(law: Expression) -> Terms:
+    """Of the first sum in it."""
+    while law[0] != "sum":
+        law = law[2]
+    terms: Terms = law[1]
+    return terms
+
+
+def _like(wanted: Ints, table: Table, known: Known, terms: Terms, name: str) -> Expression | None:
+    """Sums of these terms, each as it is or over columns, that give what is wanted, int64[n]: one, or one for each
+    value of a parameter."""
+    found = _of_terms(wanted, table, known, terms)
     values = table.levels[0][name]
     if found is not None or not np.ptp(values):
         return found
     here = values == values.min()
-    own = _of_terms(wanted[here], table.some(here), known, law[1])
-    rest = None if own is None else _like(wanted[~here], table.some(~here), known, law, name)
+    own = _of_terms(wanted[here], table.some(here), known, terms)
+    rest = None if own is None else _like(wanted[~here], table.some(~here), known, terms, name)
     return None if rest is None else ["if", [name, "==", "", int(values.min())], own, rest]
 
 
-def _of_terms(wanted: Ints, table: Table, known: Known, terms: Expression) -> Expression | None:
-    """A sum of these, each as it is or over columns, that gives what is wanted."""
+def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Expression | None:
+    """One of them."""
     known.work.begin()
     names = {name for _, _, powers in terms for name in powers}
     columns = table.columns(1) | (table.inside.columns(names) if table.inside else {})
