@@ -186,7 +186,7 @@ def _refused(data: bytes | mmap.mmap, source: str) -> InputError:
 
 
 def _linked(document: dict[str, Any]) -> LinkedTrace:
-    texts = [text.encode("utf-8", "surrogateescape") for text in document["strings"]]
+    texts = [text.encode() for text in document["strings"]]
     rows = _columns(document["rows"], _ROWS | {f"{name}_{side}": _INT32 for name in _PAIRS for side in ("in", "out")})
     edges, notes, said = (
         _columns(document[name], kinds)
