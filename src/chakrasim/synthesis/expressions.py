@@ -23,6 +23,8 @@ Expression = list[Any]
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.object_]
 Columns = Mapping[str, Ints]
+MOST_TWICE: Final = 64
+"""Of a column in a product, twice its power: those of laws that are found stay far below."""
 
 
 OPERATIONS: Final[dict[str, Callable[[Numbers, Numbers], Numbers]]] = {
@@ -72,6 +74,8 @@ def check(content: Any) -> Expression:
             for over, under, powers in terms:
                 if not (isinstance(over, int) and isinstance(under, int) and under and isinstance(powers, dict)):
                     raise ValueError("a law has a term that is none")
+                if not all(isinstance(twice, int) and abs(twice) <= MOST_TWICE for twice in powers.values()):
+                    raise ValueError(f"a law has powers over {MOST_TWICE // 2}")
         case ["power", float() | int(), dict()]:
             pass
         case ["if", [str(), str(comparison), str(), int()], one, other] if comparison in COMPARISONS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-TOTAL: Final = 6_000_000_000
+TOTAL: Final = 7_000_000_000
 """Numbers that all searches together look at, about; each takes some 10 ns."""
 MOST: Final = 500_000_000
 """One law may take so many at most, or of what is left, this part,"""
