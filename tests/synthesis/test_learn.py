@@ -287,10 +287,10 @@ def test_a_search_ends_where_its_work_is_spent() -> None:
 
 
 def test_a_law_takes_a_share_of_the_work_that_is_left() -> None:
-    work = Work(left=2_400_000_000)
+    work = Work(left=600_000_000)
     work.begin()
-    assert work.own == 200_000_000
-    work.spend(2_500_000_000)
+    assert work.own == 50_000_000
+    work.spend(700_000_000)
     assert work.is_spent
     work.begin()
     assert work.own == LEAST and not work.is_spent

@@ -24,8 +24,9 @@ def jobs(count: int, seed: int) -> tuple[Table, dict[str, Ints]]:
     held = {name: 64 * draw.integers(1_000, 90_000, 2 * count) for name in PARTS}
     sizes = {"size in dp": own["dp"], "size in ep": own["ep"]}
     rows = np.arange(2 * count)
-    totals = Totals({role: Place((ROOT,), (role,)) for role in range(len(PARTS))}, lambda role: rows,
-                    lambda loop, around: rows, lambda loop: 2 * count, lambda role, name: held[PARTS[role]])  # fmt: skip
+    where = {role: Place((ROOT,), (role,)) for role in range(len(PARTS))}
+    totals = Totals(where, lambda role: rows, lambda loop, around: rows, lambda loop: 2 * count,
+                    lambda role, name: held[PARTS[role]])  # fmt: skip
     for role in range(len(PARTS)):
         totals.add(role, ["bytes"])
     return Table(rows // 2, rows, (own, sizes, {}), Inside(totals, (ROOT,))), own | held

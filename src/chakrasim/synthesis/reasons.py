@@ -196,6 +196,7 @@ def find(role: int, cases: Sequence[Case], rules: Rules, work: Work) -> tuple[li
     how many waits they leave. Rules are tried until the role's share of the work is spent."""
     work.begin()
     left = [set(case.waits) for case in cases]
+    order = [*range(len(cases))]
     found: list[Rule] = []
     targets = Counter(case.lane.role[one] for case in cases for one in case.waits)
     loops = sorted(cases[0].node.iteration) if cases else []
@@ -209,7 +210,7 @@ def find(role: int, cases: Sequence[Case], rules: Rules, work: Work) -> tuple[li
         if not any(left) or work.is_spent:
             break
         looks = rules.looks
-        answers = _right(rule, role, cases, rules)
+        answers = _right(rule, role, cases, rules, order)
         work.spend(LOOK * (rules.looks - looks))
         if answers is not None and any(some & own for some, own in zip(answers, left, strict=True)):
             found.append(rule)
@@ -232,14 +233,16 @@ def _beside(found: Sequence[Rule], targets: list[int], plain: list[Rule]) -> Ite
                 yield ["beside", other, role, rule]
 
 
-def _right(rule: Rule, role: int, cases: Sequence[Case], rules: Rules) -> list[set[int]] | None:
-    """What the rule finds for each case; None if that is wrong for any."""
-    found = []
-    for case in cases:
-        answers = rules.answers(rule, role, case.node, case.lane)
-        if not answers.issubset(case.waits):
+def _right(rule: Rule, role: int, cases: Sequence[Case], rules: Rules, order: list[int]) -> list[set[int]] | None:
+    """What the rule finds for each case; None if that is wrong for any, which is then the first in the ``order`` in
+    which they are asked: many rules are wrong for the same."""
+    found: list[set[int]] = [set()] * len(cases)
+    for place, at in enumerate(order):
+        case = cases[at]
+        found[at] = rules.answers(rule, role, case.node, case.lane)
+        if not found[at].issubset(case.waits):
+            order.insert(0, order.pop(place))
             return None
-        found.append(answers)
     return found
 
 

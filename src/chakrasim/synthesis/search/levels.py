@@ -112,7 +112,10 @@ def find(wanted: Ints, table: Table, known: Known, cases: int = CASES) -> Expres
 
 def find_metered(wanted: Ints, table: Table, known: Known, cases: int = 0) -> Expression | None:
     """The same with what adds up along loops, whatever it varies with."""
-    return _find(wanted, table, known, 2, cases) if any(METERED in name for name in table.levels[2]) else None
+    if not any(METERED in name for name in table.levels[2]):
+        return None
+    known.work.begin()
+    return _find(wanted, table, known, 2, cases)
 
 
 def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:

@@ -153,7 +153,7 @@ class Search:
             self._mark(number)
         self.unsure = {*self.occurrences}
         self.known.work.most, ordered = AT_FIRST, self._often_alike()
-        for cases, tests in ((0, FEW_TESTS), (0, CASES), (FEW_CASES, CASES)):
+        for cases, tests in ((0, FEW_TESTS), (FEW_CASES, CASES)):
             for role in [role for role in ordered if role in self.unsure]:
                 self._comes(role, cases, tests)
         self.known.work.most, sure = MOST, {*self.occurrences} - self.unsure
@@ -191,11 +191,12 @@ class Search:
             self._comes(role)
 
     def _roles(self, roles: Set[int], progress: Progress | None, *, settled: bool = False) -> None:
-        """Find the laws of numbers of roles that have none: those without cases first, which others may follow from;
-        by case of what adds up if it is ``settled`` what does."""
-        for cases in (0, CASES):
+        """Find the laws of numbers of roles that have none: those without cases first, which others may follow from.
+        Once it is ``settled`` what adds up, by case of that, too, and those of nodes outside of all loops."""
+        inside = {role for role in roles if settled or self.where[role].loops != (ROOT,)}
+        for cases, some in ((0, roles), (CASES, inside)):
             self.known.work.most = MOST if cases else LITTLE
-            for role in told(sorted(roles), lambda each: "laws:", progress):
+            for role in told(sorted(some), lambda each: "laws:", progress):
                 self._role(role, cases, settled=settled)
 
     def _guess(self, progress: Progress | None) -> None:
@@ -359,12 +360,12 @@ class Search:
         those that have none without cases, first what nodes inside add up to; by case of that, if it is settled."""
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
         self._summed(levels.of_totals if cases else None, found, wanted, table)
+        self._summed(self._like_others if cases and settled else None, found, wanted, table)
         for name in [name for name in wanted if name not in found]:
             law = levels.find(wanted[name], table, self.known, cases)
             if law is not None:
                 found[name] = law
         self._inner(found, wanted, table, cases)
-        self._summed(self._like_others if cases and settled else None, found, wanted, table)
         if role not in self.unsure:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
