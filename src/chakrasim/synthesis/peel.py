@@ -47,9 +47,11 @@ def _turn(traces: Sequence[Sequence[int]], words: dict[str, Ints], looks: Looks)
     for loop, _ in reversed([*inner_loops(order_of(traces, words, looks)[0])]):
         own = body_roles(loop)
         looks.spend(nodes)
-        for turned in _turns(visits_of(traces, own)) if looks.left > 0 else ():
-            looks.spend(3 * nodes)
-            without = [_renamed(each, own, dict.fromkeys(turned, -2)) for each in traces]
+        visits = visits_of(traces, own)
+        runs = dict.fromkeys((*visit.trace[next(iter(visit.first.values())) : visit.end],) for visit in visits)
+        for turned in _turns(visits) if looks.left > 0 else ():
+            looks.spend(3 * sum(map(len, runs)))
+            without = [_renamed(each, own, dict.fromkeys(turned, -2)) for each in runs]
             left = own - looped(without, own) - turned
             between = [each for roles in without for each in _between(roles, own, turned)]
             if left and between and all(once <= left and once.isdisjoint(rest) for once, rest in between):
