@@ -124,6 +124,7 @@ class _Reader:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.texts: dict[int, tuple[str, tuple[int, ...]]] = {}
+        self.titles: dict[int, str] = {}
         self.names = trace.name_index.tolist()
         self.types = trace.types.tolist()
         self.durations = trace.duration_micros.tolist()
@@ -151,7 +152,9 @@ class _Reader:
         return Role(self.types[i], title, tuple(said), timed), tuple(own)
 
     def said(self, name: int, kind: int, bits: int) -> tuple[Said, tuple[int, ...]]:
-        title = self.trace.strings[name]
+        if name not in self.titles:
+            self.titles[name] = self.trace.strings[name]
+        title = self.titles[name]
         if kind in INTEGER_KINDS and kind != BOOL:
             return (title, kind, None), (int(self.trace.decode(kind, bits)),)
         if kind == STRING:
