@@ -105,6 +105,14 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         read_linked(tmp_path / "cut.json.gz")
 
 
+def test_bytes_that_are_no_text_become_the_character_for_these(tmp_path: Path) -> None:
+    write_linked(tmp_path / "linked.json", example(tmp_path))
+    document = json.loads((tmp_path / "linked.json").read_text())
+    document["strings"][document["rows"]["name"][0]] = "a\udcff"
+    (tmp_path / "linked.json").write_text(json.dumps(document, separators=(",", ":")))
+    assert "a\ufffd" in [*read_linked(tmp_path / "linked.json").strings]
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "no folder").touch()
     with pytest.raises(InputError, match="the file cannot be written: Not a directory"):

@@ -158,6 +158,7 @@ def test_damaged_models_make_a_message_or_a_job(learned: Learned, tmp_path: Path
     [
         ("rank_columns", [1], "has no name"),
         ("loops", [float("inf"), []], "OverflowError"),
+        ("counts", {"1": ["sum", [[1, 1, {"layers": 1 << 32}]]]}, "a law has powers over 32"),
         ("parameters", [{"dp": 1}, *[{"dp": "x"}] * (JOBS - 1)], "a word in some jobs and a number in others"),
     ],
 )

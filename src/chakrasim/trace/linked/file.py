@@ -125,7 +125,7 @@ def _texts(strings: StringTable) -> Iterator[bytes]:
     for begin in range(0, len(strings), _CHUNK):
         ends = strings.offsets[begin : begin + _CHUNK + 1]
         blob, places = strings.blob[ends[0] : ends[-1]].tobytes(), (ends - ends[0]).tolist()
-        # Bytes that are no UTF-8 survive as lone surrogates.
+        # Bytes that are no UTF-8 become lone surrogates, and those the character in place of others when it is read.
         texts = [blob[start:end].decode("utf-8", "surrogateescape") for start, end in pairwise(places)]
         yield (("," if begin else "") + json.dumps(texts, separators=(",", ":"))[1:-1]).encode()
 
@@ -186,7 +186,8 @@ def _refused(data: bytes | mmap.mmap, source: str) -> InputError:
 
 
 def _linked(document: dict[str, Any]) -> LinkedTrace:
-    texts = [text.encode() for text in document["strings"]]
+    escaped = (text.encode("utf-8", "surrogateescape") for text in document["strings"])
+    texts = [raw.decode("utf-8", "replace").encode() for raw in escaped]
     rows = _columns(document["rows"], _ROWS | {f"{name}_{side}": _INT32 for name in _PAIRS for side in ("in", "out")})
     edges, notes, said = (
         _columns(document[name], kinds)
