@@ -74,7 +74,10 @@ def test_ranks_of_dpro_are_devices_with_lanes(tmp_path: Path) -> None:
 
 def test_steps_that_end_beyond_int64_end_at_its_end(tmp_path: Path) -> None:
     late = {"pid": 1, "tid": 1, "ph": "X", "ts": 9.2e15, "dur": 1e14, "args": {}}
-    events = [{"name": "ProfilerStep#1", "cat": "user_annotation", **late}, {"name": "aten::mm", "cat": "cpu_op", **late}]
+    events = [
+        {"name": "ProfilerStep#1", "cat": "user_annotation", **late},
+        {"name": "aten::mm", "cat": "cpu_op", **late},
+    ]
     path = tmp_path / "late.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     assert device_work(read_kineto(path)).steps.end_ns.tolist() == [2**63 - 1]

@@ -40,10 +40,13 @@ MOST_KINDS: Final = 4
 """Of nodes of which pairs are taken for what adds up together."""
 FEW_CASES: Final = 2
 """Of laws of where kinds of nodes come, before it is known what adds up."""
+OTHERS: Final = 3
+"""Of which the terms are tried where a sum is looked for, at most."""
 _NEVER: Final[Expression] = ["const", 0, 1]
-Summed = Callable[[Ints, Table, Known], Expression | None]
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
+Summed = Callable[[Ints, Table, Known], Expression | None]
+"""A search for sums that give what is wanted, int64[n]."""
 
 
 class Tables:
@@ -359,8 +362,10 @@ class Search:
         """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one. Of
         those that have none without cases, first what nodes inside add up to; by case of that, if it is settled."""
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
-        self._summed(levels.of_totals if cases else None, found, wanted, table)
-        self._summed(self._like_others if cases and settled else None, found, wanted, table)
+        if cases:
+            self._summed(levels.of_totals, found, wanted, table)
+        if cases and settled:
+            self._summed(self._like_others, found, wanted, table)
         for name in [name for name in wanted if name not in found]:
             law = levels.find(wanted[name], table, self.known, cases)
             if law is not None:
@@ -370,14 +375,12 @@ class Search:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
 
-    def _summed(
-        self, search: Summed | None, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table
-    ) -> None:
+    def _summed(self, search: Summed, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table) -> None:
         """Laws of numbers that a search for sums gives, of those that are in proportion once, and of what follows."""
         tried = set[bytes]()
-        for name in wanted if search else ():
+        for name in [name for name in wanted if name not in found]:
             alike = (wanted[name] // max(int(np.gcd.reduce(wanted[name])), 1)).tobytes()
-            law = search(wanted[name], table, self.known) if search and not {name, alike} & {*found, *tried} else None
+            law = None if name in found or alike in tried else search(wanted[name], table, self.known)
             tried.add(alike)
             if law is not None:
                 found[name] = law
@@ -387,7 +390,7 @@ class Search:
     def _like_others(self, wanted: Ints, table: Table, known: Known) -> Expression | None:
         """A law of the terms of others' sums, else of what nodes inside add up to by case."""
         others = self.sums[table.inside.loops if table.inside else ()]
-        laws = (like_another(wanted, table, known, law) for law in others)
+        laws = (like_another(wanted, table, known, law) for law in others[:OTHERS])
         return next((law for law in laws if law is not None), None) or totals_by_case(wanted, table, known)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
@@ -397,7 +400,7 @@ class Search:
         solved = True
         while solved and (left := [name for name in wanted if name not in found]):
             told_by: tuple[dict[str, Ints], ...] = ({**choices}, {}, _of_meters(table))
-            for name in [name for name in found if name in wanted]:
+            for name in found:
                 told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
             inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
             more = {
