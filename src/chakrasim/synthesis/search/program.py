@@ -45,6 +45,7 @@ OTHERS: Final = 3
 _NEVER: Final[Expression] = ["const", 0, 1]
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
+Numbers = Mapping[str, Ints]
 Summed = Callable[[Ints, Table, Known], Expression | None]
 """A search for sums that give what is wanted, int64[n]."""
 
@@ -211,9 +212,8 @@ class Search:
                 self.present[role], self.lost[self._coming(role)] = levels.guess(here, table, self.known.work)
             wanted, table, laws = self._wanted(role), self._own_table(role), self.numbers[role]
             for name in [name for name in wanted if name not in laws]:
-                laws[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(
-                    wanted[name], table, self.known.work
-                )
+                laws[name], off = levels.guess(wanted[name], table, self.known.work)
+                self.lost[f"{self.titles[role]}: {name}"] = off
 
     def _mark(self, loop: int) -> None:
         """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
@@ -313,12 +313,11 @@ class Search:
         first, second, third = part.levels
         return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
-    def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
+    def _times(self, role: int, durations: Ints, numbers: Numbers, part: Table) -> None:
         """Recorded durations, and the work that has a law."""
-        said = {name: value for name, _, value in self.roles[role].attributes}
         work: dict[str, Ints] = {name: numbers[name] for name in WORK if name in numbers and name in self.numbers[role]}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
-        host = bool(said.get("is_cpu_op"))
+        host = any(name == "is_cpu_op" and bool(value) for name, _, value in self.roles[role].attributes)
         self.times[role] = Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host)
 
     def _laws_of_times(self) -> None:
@@ -356,9 +355,7 @@ class Search:
             found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
-    def _numbers(
-        self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int, *, settled: bool = False
-    ) -> None:
+    def _numbers(self, role: int, wanted: Numbers, table: Table, cases: int, *, settled: bool) -> None:
         """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one. Of
         those that have none without cases, first what nodes inside add up to; by case of that, if it is settled."""
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
@@ -393,7 +390,7 @@ class Search:
         laws = (like_another(wanted, table, known, law) for law in others[:OTHERS])
         return next((law for law in laws if law is not None), None) or totals_by_case(wanted, table, known)
 
-    def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
+    def _inner(self, found: dict[str, Expression], wanted: Numbers, table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes, what jobs say alone by case of parameters, too."""
         of_jobs = {name for name in wanted if name not in found and levels.level_of(wanted[name], table) == 0}
         choices = {name: own for name, own in table.levels[0].items() if of_jobs and len(np.unique(own)) <= CHOICES}

@@ -32,7 +32,7 @@ def totals_by_case(wanted: Ints, table: Table, known: Known) -> Expression | Non
         for one in np.unique(values).tolist():
             here = values == one
             law = of_totals(wanted[here], table.some(here), known)
-            rest = None if law is None else _like(wanted[~here], table.some(~here), known, law[1], name)
+            rest = None if law is None else _whole_or_like(wanted[~here], table.some(~here), known, law[1], name)
             if rest is not None:
                 return ["if", [name, "==", "", one], law, rest]
     return None
@@ -43,6 +43,7 @@ def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> E
     which that goes most, or by which it is so many times the other."""
     if len(np.unique(wanted)) < FEW:
         return None
+    found = _of_terms(wanted, table, known, terms := _terms(law))
     share = wanted / np.maximum(value(law, table.asked(law), len(wanted)), 1)
     often: dict[str, int] = {}
     for name, own in table.levels[0].items():
@@ -50,16 +51,16 @@ def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> E
             if np.ptp(share[here]) <= EXACT * share[here].max():
                 often[name] = max(often.get(name, 0), int(here.sum()))
     names = [*sorted(often, key=lambda name: -often[name])[:1], *_parameters(wanted, table, known)]
-    laws = (_like(wanted, table, known, _terms(law), name) for name in dict.fromkeys(names[:PARAMETERS]))
-    return next((law for law in laws if law is not None), None)
+    for name in dict.fromkeys(names[:PARAMETERS]):
+        found = found or _like(wanted, table, known, terms, name)
+    return found
 
 
 def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
     """Those of few values by which what is wanted goes most."""
     known.work.begin()
     every = Examples(wanted, {name: column for name, column in table.columns(1).items() if np.ptp(column)})
-    found = dict.fromkeys(one[0] for _, one in tests_of(every, True, known.work))
-    return [name for name in found if name in table.levels[0]]
+    return [*dict.fromkeys(one[0] for _, one in tests_of(every, True, known.work) if one[0] in table.levels[0])]
 
 
 def _terms(law: Expression) -> Terms:
@@ -71,16 +72,22 @@ def _terms(law: Expression) -> Terms:
 
 
 def _like(wanted: Ints, table: Table, known: Known, terms: Terms, name: str) -> Expression | None:
-    """Sums of these terms, each as it is or over columns, that give what is wanted, int64[n]: one, or one for each
-    value of a parameter."""
-    found = _of_terms(wanted, table, known, terms)
+    """Sums of these terms, each as it is or over columns, that give what is wanted, int64[n]: one up to so much of a
+    parameter, as far as it goes, and so on."""
     values = table.levels[0][name]
-    if found is not None or not np.ptp(values):
-        return found
-    here = values == values.min()
-    own = _of_terms(wanted[here], table.some(here), known, terms)
-    rest = None if own is None else _like(wanted[~here], table.some(~here), known, terms, name)
-    return None if rest is None else ["if", [name, "==", "", int(values.min())], own, rest]
+    least, *others = np.unique(values).tolist()
+    first = _of_terms(wanted[values == least], table.some(values == least), known, terms) if others else None
+    for end in (*reversed(others[:-1]), least) if first is not None else ():
+        here = values <= end
+        own = first if end == least else _of_terms(wanted[here], table.some(here), known, terms)
+        if own is not None:
+            rest = _whole_or_like(wanted[~here], table.some(~here), known, terms, name)
+            return None if rest is None else ["if", [name, "<", "", end + 1], own, rest]
+    return None
+
+
+def _whole_or_like(wanted: Ints, table: Table, known: Known, terms: Terms, name: str) -> Expression | None:
+    return _of_terms(wanted, table, known, terms) or _like(wanted, table, known, terms, name)
 
 
 def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Expression | None:
