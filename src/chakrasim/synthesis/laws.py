@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.search.conditions import beside, conditioned
+from chakrasim.synthesis.search.conditions import beside, conditioned, of_column
 from chakrasim.synthesis.search.sums import rounded_sums, spread, sums
 from chakrasim.synthesis.search.work import Work
 
@@ -627,26 +627,17 @@ def _mixed(kind: Ints, held: NDArray[np.bool_]) -> Floats:
     return np.concatenate(found)
 
 
-Tests = Iterator[tuple[list[list[Any]], NDArray[np.bool_]]]
-"""And where each holds, bool[tests, n]."""
-
-
-def _choices(few: Examples) -> Tests:
+def _choices(few: Examples) -> Iterator[tuple[list[list[Any]], NDArray[np.bool_]]]:
     """Tests of columns of few values, and whether others are 0."""
     for name, column in few.columns.items():
         values = np.unique(column)
         some = values if len(values) <= CHOICES else values[values == 0]
-        yield _tests_of_column(name, column, some, some[2:-1])
+        yield of_column(name, column, some, some[2:-1])
 
 
-def _comparisons(few: Examples) -> Tests:
+def _comparisons(few: Examples) -> Iterator[tuple[list[list[Any]], NDArray[np.bool_]]]:
     for name, column in few.columns.items():
         values = np.unique(column)[:12]
-        yield _tests_of_column(name, column, values, values[1:])
+        yield of_column(name, column, values, values[1:])
     table, named = _stacked(few), [*few.columns]
     yield from (beside(table, named, at, (0, -1, 1)) for at in range(len(named)))
-
-
-def _tests_of_column(name: str, column: Ints, equal: Ints, less: Ints) -> tuple[list[list[Any]], NDArray[np.bool_]]:
-    said = [[name, sign, "", value] for sign, values in (("==", equal), ("<", less)) for value in values.tolist()]
-    return said, np.concatenate([column == equal[:, None], column < less[:, None]])

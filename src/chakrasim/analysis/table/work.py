@@ -27,10 +27,10 @@ from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import texts
 from chakrasim.collectives.kernel_names import is_fused_kernel, qualified_name
 from chakrasim.linker.rows.columns import look_up
+from chakrasim.totals import LARGEST
 from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace, Mask
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
-_LATEST = np.iinfo(np.int64).max
 #: Categories that are neither work of the host nor of a device: the profiler's own span, the projection of
 #: annotations onto streams.
 _SPANS: Final = ("Trace", "gpu_user_annotation", "overhead", "ac2g", "fwdbwd")
@@ -265,7 +265,7 @@ def _step_intervals(kineto: KinetoTrace, timed: Mask) -> tuple[Ints, Ints, Ints]
     for at in np.flatnonzero(marked).tolist():
         number = numbers[int(kineto.name[at])]
         start = int(kineto.ts_ns[at])
-        end = min(start + max(int(kineto.dur_ns[at]), 0), _LATEST)
+        end = min(start + max(int(kineto.dur_ns[at]), 0), LARGEST)
         low, high = spans.get(number, (start, end))
         spans[number] = (min(low, start), max(high, end))
     ordered = sorted((low, high, number) for number, (low, high) in spans.items())

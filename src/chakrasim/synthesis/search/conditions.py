@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.search.work import Work
 
@@ -111,14 +110,19 @@ def _tests(columns: Mapping[str, Ints], work: Work) -> Iterator[tuple[int, list[
     table = np.stack([*columns.values()]) if named else np.zeros((0, 0), np.int64)
     for name, column in columns.items():
         values = np.unique(column).tolist()
-        few = values if len(values) <= CHOICES else [0, 1, values[0], values[-1]]
-        said: list[list[Any]] = [[name, "==", "", value] for value in dict.fromkeys(few)]
-        said += [[name, "<", "", value] for value in few[2:-1] if len(values) <= CHOICES]
-        yield PRICES[0], said, np.stack([expressions.test(one, columns) for one in said])
+        few = values if len(values) <= CHOICES else [*dict.fromkeys((0, 1, values[0], values[-1]))]
+        less = few[2:-1] if len(values) <= CHOICES else []
+        yield PRICES[0], *of_column(name, column, np.array(few, np.int64), np.array(less, np.int64))
     for price, offsets in ((PRICES[1], (0,)), (PRICES[2], (-1, 1))):
         for i in range(len(named)):
             work.spend(PAIR * (len(named) - 1 - i))
             yield price, *beside(table, named, i, offsets)
+
+
+def of_column(name: str, column: Ints, equal: Ints, less: Ints) -> tuple[list[list[Any]], Held]:
+    """Tests of a column whether it is one of some numbers, and less than some, and where they hold: bool[tests, n]."""
+    said = [[name, sign, "", value] for sign, values in (("==", equal), ("<", less)) for value in values.tolist()]
+    return said, np.concatenate([column == equal[:, None], column < less[:, None]])
 
 
 def beside(table: Ints, named: Sequence[str], at: int, offsets: Sequence[int]) -> tuple[list[list[Any]], Held]:

@@ -45,7 +45,6 @@ OTHERS: Final = 3
 _NEVER: Final[Expression] = ["const", 0, 1]
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
-Numbers = Mapping[str, Ints]
 Summed = Callable[[Ints, Table, Known], Expression | None]
 """A search for sums that give what is wanted, int64[n]."""
 
@@ -210,10 +209,15 @@ class Search:
             if role in self.unsure:
                 here, table = self._presence(role), self.tables.of(self.where[role].loops)
                 self.present[role], self.lost[self._coming(role)] = levels.guess(here, table, self.known.work)
-            wanted, table, laws = self._wanted(role), self._own_table(role), self.numbers[role]
-            for name in [name for name in wanted if name not in laws]:
-                laws[name], off = levels.guess(wanted[name], table, self.known.work)
+            if lost := self._without_law(role):
+                wanted, table = self._wanted(role), self._own_table(role)
+            for name in lost:
+                self.numbers[role][name], off = levels.guess(wanted[name], table, self.known.work)
                 self.lost[f"{self.titles[role]}: {name}"] = off
+
+    def _without_law(self, role: int) -> list[str]:
+        """Its numbers that have none."""
+        return [name for name in self.roles[role].numbers() if name not in self.numbers.get(role, {})]
 
     def _mark(self, loop: int) -> None:
         """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
@@ -293,7 +297,7 @@ class Search:
             more[total_of(role)] = here
 
     def _role(self, role: int, cases: int, *, settled: bool) -> None:
-        if role in self.numbers and len(self.numbers[role]) == len(self.roles[role].numbers()):
+        if role in self.numbers and not self._without_law(role):
             return
         wanted, part = self._wanted(role), self._own_table(role)
         self.counters |= {
@@ -313,7 +317,7 @@ class Search:
         first, second, third = part.levels
         return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
-    def _times(self, role: int, durations: Ints, numbers: Numbers, part: Table) -> None:
+    def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
         """Recorded durations, and the work that has a law."""
         work: dict[str, Ints] = {name: numbers[name] for name in WORK if name in numbers and name in self.numbers[role]}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
@@ -355,7 +359,7 @@ class Search:
             found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
-    def _numbers(self, role: int, wanted: Numbers, table: Table, cases: int, *, settled: bool) -> None:
+    def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int, *, settled: bool) -> None:
         """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one. Of
         those that have none without cases, first what nodes inside add up to; by case of that, if it is settled."""
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
@@ -390,7 +394,7 @@ class Search:
         laws = (like_another(wanted, table, known, law) for law in others[:OTHERS])
         return next((law for law in laws if law is not None), None) or totals_by_case(wanted, table, known)
 
-    def _inner(self, found: dict[str, Expression], wanted: Numbers, table: Table, cases: int) -> None:
+    def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes, what jobs say alone by case of parameters, too."""
         of_jobs = {name for name in wanted if name not in found and levels.level_of(wanted[name], table) == 0}
         choices = {name: own for name, own in table.levels[0].items() if of_jobs and len(np.unique(own)) <= CHOICES}
@@ -400,10 +404,8 @@ class Search:
             for name in found:
                 told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
             inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
-            more = {
-                name: levels.find(wanted[name], inside, self.known, CASES if name in of_jobs else cases)
-                for name in left
-            }
+            depth = {name: CASES if name in of_jobs else cases for name in left}
+            more = {name: levels.find(wanted[name], inside, self.known, depth[name]) for name in left}
             solved = any(law is not None for law in more.values())
             found |= {name: law for name, law in more.items() if law is not None}
 

@@ -43,7 +43,10 @@ def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> E
     which that goes most, or by which it is so many times the other."""
     if len(np.unique(wanted)) < FEW:
         return None
-    found = _of_terms(wanted, table, known, terms := _terms(law))
+    terms = _terms(law)
+    found = _of_terms(wanted, table, known, terms)
+    if found is not None:
+        return found
     share = wanted / np.maximum(value(law, table.asked(law), len(wanted)), 1)
     often: dict[str, int] = {}
     for name, own in table.levels[0].items():
@@ -51,9 +54,8 @@ def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> E
             if np.ptp(share[here]) <= EXACT * share[here].max():
                 often[name] = max(often.get(name, 0), int(here.sum()))
     names = [*sorted(often, key=lambda name: -often[name])[:1], *_parameters(wanted, table, known)]
-    for name in dict.fromkeys(names[:PARAMETERS]):
-        found = found or _like(wanted, table, known, terms, name)
-    return found
+    laws = (_like(wanted, table, known, terms, name) for name in dict.fromkeys(names[:PARAMETERS]))
+    return next((law for law in laws if law is not None), None)
 
 
 def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
@@ -67,8 +69,7 @@ def _terms(law: Expression) -> Terms:
     """Of the first sum in it."""
     while law[0] != "sum":
         law = law[2]
-    terms: Terms = law[1]
-    return terms
+    return [*law[1]]
 
 
 def _like(wanted: Ints, table: Table, known: Known, terms: Terms, name: str) -> Expression | None:
@@ -93,8 +94,7 @@ def _whole_or_like(wanted: Ints, table: Table, known: Known, terms: Terms, name:
 def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Expression | None:
     """One of them."""
     known.work.begin()
-    names = {name for _, _, powers in terms for name in powers}
-    columns = table.columns(1) | (table.inside.columns(names) if table.inside else {})
+    columns = table.asked(["sum", terms])
     shares = _shares({name: own for name, own in table.columns(1).items()
                       if own.min() > 0 and 1 < len(np.unique(own)) <= CHOICES}, len(wanted))  # fmt: skip
     powers: list[dict[str, int]] = []
@@ -105,11 +105,14 @@ def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Express
             both = {name: own.get(name, 0) + beside.get(name, 0) for name in {**own, **beside}}
             powers.append({name: power for name, power in both.items() if power})
             made.append(term * share)
+    if not made:
+        return None
+    every = np.stack(made, axis=1)
 
     def search(rows: Ints, sure: bool) -> Expression | None:
         rows = rows[wanted[rows] != 0]
         rows = rows[spread(wanted[rows], ROWS)]
-        products = np.stack(made, axis=1)[rows] / wanted[rows, None]
+        products = every[rows] / wanted[rows, None]
         kept = np.flatnonzero(products.any(axis=0))
         found = Products([powers[at] for at in kept], [""] * len(kept), products[:, kept])
         return next(few_terms(found, known.work), None) if len(kept) else None
@@ -117,7 +120,7 @@ def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Express
     def given_by(law: Expression) -> NDArray[np.bool_]:
         return Examples(wanted, columns).given_by(law)
 
-    return tried(wanted, table.job, search, given_by) if made else None
+    return tried(wanted, table.job, search, given_by)
 
 
 def _shares(columns: Mapping[str, Ints], rows: int) -> list[tuple[dict[str, int], Floats]]:
