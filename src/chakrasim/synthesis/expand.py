@@ -20,7 +20,7 @@ from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, add_node, attributes_of
 from chakrasim.synthesis.search.meters import Meter, summed
-from chakrasim.synthesis.search.totals import LARGEST, added, summand
+from chakrasim.synthesis.search.totals import FIRST, LARGEST, NEXT, Summand, added, ahead, is_first, summand
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 
@@ -163,20 +163,22 @@ class _Expansion:
         """The columns of a loop's iterations that are asked for, as far as there are such."""
         own = self.columns[loop]
         found = {name: own[name] for name in names if name in own}
-        sums = {name: of for name in names if (of := summand(name)) is not None and loop in self.where[of[0]].loops}
-        return found | {name: self._sum(loop, *of) for name, of in sums.items()}
+        sums = {name: of for name in names if (of := summand(name)) and loop in self.where[of.role].loops}
+        return found | {name: self._sum(loop, of) for name, of in sums.items()}
 
-    def _sum(self, loop: int, role: int, name: str) -> Ints:
+    def _sum(self, loop: int, of: Summand) -> Ints:
         """What a number of the nodes of a role adds up to in each iteration of a loop that they are in."""
-        around = self.where[role].loops
-        rows = self._present(role)
+        around, rows = self.where[of.role].loops, self._present(of.role)
+        values = of.values(self._number, len(rows))
         for one in reversed(around[around.index(loop) + 1 :]):
+            if of.which == FIRST:
+                values = np.where(is_first(self._parent(one))[rows], values, 0)
             rows = self._parent(one)[rows]
-        values = self._number(role, name) if name else np.ones(len(rows), np.int64)
         count = len(self.iterations[loop])
         if np.bincount(rows, np.abs(values.astype(np.float64)), count).max(initial=0) >= LARGEST:
-            raise OverflowError(f"what {name} of {self.model.roles[role].title} adds up to is beyond int64")
-        return added(values, rows, count)
+            raise OverflowError(f"what {of.name} of {self.model.roles[of.role].title} adds up to is beyond int64")
+        made = added(values, rows, count)
+        return ahead(made, self._parent(loop)) if of.which == NEXT else made
 
     def _present(self, role: int) -> Ints:
         """The iterations in which a role comes. Raises ValueError for one that comes where it comes itself."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,8 @@ from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
 Kind = Callable[["Examples", Work], Iterator[Expression]]
+Test = tuple[NDArray[np.bool_], list[Any]]
+"""Which examples it holds for, bool[n], and the test."""
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
@@ -50,6 +53,8 @@ CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
 FEW_TESTS: Final = 2
 """Of conditions, which are then rather the law than what goes round."""
+SIMPLER: Final = 20
+"""Tests that are tried for two plain laws where another found more cases."""
 NEAR_CASES: Final = 4
 """The same of what is near alone."""
 NEARLY: Final = 0.01
@@ -518,22 +523,37 @@ class _Cases:
         self.choices = choices
 
     def law(self, few: Examples, cases: int) -> Expression | None:
-        """Of the tests that leave a part with a plain law the first whose other part has a law, too."""
+        """Of the tests that leave a part with a plain law the first whose other part has a law, too; if that is not
+        plain, one of the tests after it that leave two plain ones."""
         if len(few) < 2 * SMALLEST_CASE or not cases:
             return None
-        for held, one in tests_of(few, self.choices, self.work):
+        tests = tests_of(few, self.choices, self.work)
+        for held, one in tests:
             for part, other in ((held, ~held), (~held, held)):
                 if self.left <= 0 or self.work.is_spent:
                     return None
                 own = self._plain(few, part)
                 if own is None:
                     continue
-                left = few.some(np.flatnonzero(other))
-                rest = _in_proportion(left, own, self.work) or self._plain(few, other)
-                rest = rest or self.law(simple(left), cases - 1)
+                rest = self._other(few, own, other)
                 if rest is not None:
-                    return ["if", one, own, rest] if part is held else ["if", one, rest, own]
+                    return _if(one, own, rest, turned=part is not held)
+                rest = self.law(simple(few.some(np.flatnonzero(other))), cases - 1)
+                if rest is not None:
+                    return self._two_plain(few, tests) or _if(one, own, rest, turned=part is not held)
         return None
+
+    def _two_plain(self, few: Examples, tests: Iterator[Test]) -> Expression | None:
+        for held, one in islice(tests, SIMPLER) if len(np.unique(few.wanted)) > 2 else ():
+            own = self._plain(few, held)
+            rest = None if own is None else self._other(few, own, ~held)
+            if own is not None and rest is not None:
+                return ["if", one, own, rest]
+        return None
+
+    def _other(self, few: Examples, own: Expression, other: NDArray[np.bool_]) -> Expression | None:
+        """A plain law of the other part than one with a law of its own."""
+        return _in_proportion(few.some(np.flatnonzero(other)), own, self.work) or self._plain(few, other)
 
     def _plain(self, few: Examples, part: NDArray[np.bool_]) -> Expression | None:
         if part.sum() < SMALLEST_CASE:
@@ -541,6 +561,10 @@ class _Cases:
         self.left -= 1
         self.work.spend(10 * len(few) * (1 + len(few.columns)))
         return _plain(simple(few.some(np.flatnonzero(part))), self.kinds, self.work)
+
+
+def _if(test: list[Any], own: Expression, rest: Expression, *, turned: bool) -> Expression:
+    return ["if", test, rest, own] if turned else ["if", test, own, rest]
 
 
 def _in_proportion(few: Examples, law: Expression, work: Work) -> Expression | None:
@@ -562,7 +586,7 @@ def _in_proportion(few: Examples, law: Expression, work: Work) -> Expression | N
     return None
 
 
-def tests_of(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
+def tests_of(few: Examples, choices: bool, work: Work) -> Iterator[Test]:
     """Tests that part the examples, each parting once, those first whose parts have few different values, or where
     these are many are most like products of powers."""
     kind = np.unique(few.wanted, return_inverse=True)[1]

@@ -160,9 +160,8 @@ def tried(
 def of_totals(wanted: Ints, table: Table, known: Known, group: Ints | None = None) -> Expression | None:
     """A law of what is wanted, int64[n], as a sum of what nodes inside of the iterations add up to, or None; where they
     are in groups, of what iterations of a ``group`` have together, int64[groups] in ascending order."""
-    if table.inside is None or len(np.unique(wanted)) < FEW:
+    if table.inside is None or len(np.unique(wanted)) < FEW or known.work.is_spent:
         return None
-    known.work.begin()
     _, at, of = np.unique(np.arange(len(wanted)) if group is None else group, return_index=True, return_inverse=True)
     said = {name: column[at] for name, column in table.columns(1).items()}
     sums = {name: added(column, of, len(at)) for name, column in table.inside.columns().items()}

@@ -178,6 +178,7 @@ def _weight(seen: _Seen, value: Ints, among: NDArray[np.bool_]) -> Expression | 
     for which in (first >= 0, first == 0):
         inside = np.flatnonzero((until >= 0) & which & among)
         ends = np.unique(until[inside])
+        seen.known.work.begin()
         found = of_totals(value[ends], seen.own.some(inside), seen.known, until[inside])
         if found is not None:
             return found

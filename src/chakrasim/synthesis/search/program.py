@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, pairwise, product
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import like_another, totals_by_case
+from chakrasim.synthesis.search.shared_totals import like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LITTLE, MOST
@@ -130,6 +131,8 @@ class Search:
         self.titles = titles(roles)
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
+        self.said: dict[int, dict[str, Ints]] = {}
+        """The numbers of the nodes of a role that was asked about."""
         self.totals = Totals(where, self._own, tables.parents, lambda loop: int(tables.offsets(loop)[-1]),
                              lambda role, name: self._wanted(role)[name])  # fmt: skip
         tables.totals = self.totals
@@ -337,10 +340,12 @@ class Search:
                 own[DURATION] = MICROS
 
     def _wanted(self, role: int) -> dict[str, Ints]:
-        nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
-        rows = [own.numbers[node] for own, at in nodes for node in at.tolist()]
-        columns = np.array(rows, np.int64).reshape(len(rows), -1).T
-        return dict(zip(self.roles[role].numbers(), columns, strict=True))
+        if role not in self.said:
+            nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
+            rows = [own.numbers[node] for own, at in nodes for node in at.tolist()]
+            columns = np.array(rows, np.int64).reshape(len(rows), -1).T.copy()
+            self.said[role] = dict(zip(self.roles[role].numbers(), columns, strict=True))
+        return {**self.said[role]}
 
     def _presence(self, role: int) -> Ints:
         here = np.zeros(int(self.tables.offsets(self.where[role].loops[-1])[-1]), np.int64)
@@ -365,6 +370,9 @@ class Search:
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
         if cases:
             self._summed(levels.of_totals, found, wanted, table)
+            if size := self._size(role):
+                others = [law for laws in self.sums.values() for law in laws]
+                self._summed(partial(totals_ahead, size=size, others=others), found, wanted, table)
         if cases and settled:
             self._summed(self._like_others, found, wanted, table)
         for name in [name for name in wanted if name not in found]:
@@ -376,11 +384,17 @@ class Search:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
 
+    def _size(self, role: int) -> str:
+        """The column of how large the group of a role is, "" where it has none."""
+        said = (f"size in {value}" for name, _, value in self.roles[role].attributes if name == "pg_name")
+        return next(said, "")
+
     def _summed(self, search: Summed, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table) -> None:
         """Laws of numbers that a search for sums gives, of those that are in proportion once, and of what follows."""
         tried = set[bytes]()
         for name in [name for name in wanted if name not in found]:
             alike = (wanted[name] // max(int(np.gcd.reduce(wanted[name])), 1)).tobytes()
+            self.known.work.begin()
             law = None if name in found or alike in tried else search(wanted[name], table, self.known)
             tried.add(alike)
             if law is not None:
@@ -391,8 +405,15 @@ class Search:
     def _like_others(self, wanted: Ints, table: Table, known: Known) -> Expression | None:
         """A law of the terms of others' sums, else of what nodes inside add up to by case."""
         others = self.sums[table.inside.loops if table.inside else ()]
-        laws = (like_another(wanted, table, known, law) for law in others[:OTHERS])
-        return next((law for law in laws if law is not None), None) or totals_by_case(wanted, table, known)
+        for law in others[:OTHERS]:
+            known.work.begin()
+            if found := like_another(wanted, table, known, law):
+                return found
+        for shared in (False, True):
+            known.work.begin()
+            if found := totals_by_case(wanted, table, known, shared=shared):
+                return found
+        return None
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes, what jobs say alone by case of parameters, too."""
@@ -464,7 +485,7 @@ class Search:
         names, met = expressions.names(law), set[str]()
         while names:
             met |= names
-            of_sums = {of[0] for name in names if (of := summand(name))}
+            of_sums = {of.role for name in names if (of := summand(name))}
             laws = [
                 law for role in of_sums - found for law in (self.present[role], *self.numbers.get(role, {}).values())
             ]

@@ -4,38 +4,93 @@ gradients of, such as that over the size of a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import permutations
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations, permutations, product
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Products, few_terms, spread
+from chakrasim.synthesis.search.totals import FIRST, NEXT, turned
+from chakrasim.synthesis.search.work import LITTLE, MOST
 
 Terms = list[list[Any]]
 """As sums have them."""
 PARAMETERS: Final = 3
 """Of which one may tell cases of another's terms apart, at most."""
+BUT: Final = 3
+"""Terms that do not come in another case, at most."""
 
 
-def totals_by_case(wanted: Ints, table: Table, known: Known) -> Expression | None:
+def totals_by_case(wanted: Ints, table: Table, known: Known, *, shared: bool) -> Expression | None:
     """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to where a parameter of jobs says
-    so; by other values of that its terms come, too, but over columns of few values."""
-    if table.inside is None or level_of(wanted, table) > 1 or len(np.unique(wanted)) < FEW:
+    so; by other values of that its terms come, too, but for a few, or where ranks have ``shared`` them over columns of
+    few values."""
+    if table.inside is None or (shared and level_of(wanted, table) > 1):
         return None
-    for name in _parameters(wanted, table, known)[:1]:
-        values = table.levels[0][name]
-        for one in np.unique(values).tolist():
-            here = values == one
-            law = of_totals(wanted[here], table.some(here), known)
-            rest = None if law is None else _whole_or_like(wanted[~here], table.some(~here), known, law[1], name)
-            if rest is not None:
-                return ["if", [name, "==", "", one], law, rest]
+    if len(np.unique(wanted)) < FEW or not table.inside.columns():
+        return None
+    for name in _parameters(wanted, table, known)[: 1 if shared else PARAMETERS]:
+        for one in np.unique(table.levels[0][name]).tolist():
+            here = table.levels[0][name] == one
+            if shared:
+                known.work.begin()
+            with known.work.at_most(MOST if shared else LITTLE):
+                law = of_totals(wanted[here], table.some(here), known)
+            if law is None:
+                continue
+            rest, others = wanted[~here], table.some(~here)
+            other = _whole_or_like(rest, others, known, law[1], name) if shared else _but_few(rest, others, law[1])
+            if other is not None:
+                return law if other == law else ["if", [name, "==", "", one], law, other]
     return None
+
+
+def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
+    """The terms of a sum that give what is wanted, int64[n]: all but a few."""
+    columns = table.asked(["sum", terms])
+    made = np.stack([value(["sum", [term]], columns, len(wanted)) for term in terms], axis=1)
+    more = made.sum(axis=1) - wanted
+    for count in range(min(BUT, len(terms) - 1) + 1):
+        for out in combinations(range(len(terms)), count):
+            if (made[:, out].sum(axis=1) == more).all():
+                return ["sum", [term for at, term in enumerate(terms) if at not in out]]
+    return None
+
+
+def totals_ahead(
+    wanted: Ints, table: Table, known: Known, size: str, others: Sequence[Expression]
+) -> Expression | None:
+    """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
+    of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
+    weights that are gathered ahead each rank has its part. Those of ``others``, of such nodes, are tried first."""
+    for law in (turned(law, which) for law in others for which in (FIRST, NEXT)):
+        columns = table.asked(law)
+        if {*columns} >= expressions.names(law) and Examples(wanted, columns).given_by(law).all():
+            return law
+    found = totals_by_case(wanted, table, known, shared=False)
+    if found is not None or table.inside is None:
+        return found
+    over = {name: own for name, own in table.levels[1].items() if name == size}
+    ways = product([*over.items(), ("", np.ones(len(wanted), np.int64))], (FIRST, NEXT))
+    for search, ((name, count), which) in product((partial(totals_by_case, shared=False), _of_ahead), ways):
+        there = replace(table, inside=replace(table.inside, which=which))
+        law = search(wanted * count, there, known)
+        if law is not None:
+            return ["ceil", law, ["column", name]] if name else law
+    return None
+
+
+def _of_ahead(wanted: Ints, table: Table, known: Known) -> Expression | None:
+    """The same without cases: products of parameters alone are no law of what others add up to."""
+    return of_totals(wanted, table, known) if table.inside and table.inside.columns() else None
 
 
 def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
@@ -60,7 +115,6 @@ def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> E
 
 def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
     """Those of few values by which what is wanted goes most."""
-    known.work.begin()
     every = Examples(wanted, {name: column for name, column in table.columns(1).items() if np.ptp(column)})
     return [*dict.fromkeys(one[0] for _, one in tests_of(every, True, known.work) if one[0] in table.levels[0])]
 
@@ -68,7 +122,7 @@ def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:
 def _terms(law: Expression) -> Terms:
     """Of the first sum in it."""
     while law[0] != "sum":
-        law = law[2]
+        law = law[1] if law[0] == "ceil" else law[2]
     return [*law[1]]
 
 

@@ -1,7 +1,9 @@
 """Numbers that add up others: the parameters that an optimizer updates are those whose gradients were computed,
 whatever they are of. A column "total of ROLE NAME" is what a number of the nodes of a role adds up to within an
-iteration of the loop whose nodes are asked about, "total of ROLE" how often they come in it; laws are sums of such
-columns, and of products of parameters as often as something comes.
+iteration of the loop whose nodes are asked about, "total of ROLE" how often they come in it; "next of ROLE NAME" is
+that of the next iteration, as where weights are gathered ahead, "first of ROLE NAME" that of the first iterations of
+loops inside. NAME may be numbers "A * B", which are multiplied. Laws are sums of such columns, and of products of
+parameters as often as something comes.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ from chakrasim.synthesis.search.sums import Floats, Products, few_terms
 from chakrasim.synthesis.search.work import Work
 
 TOTAL: Final = "total of "
+NEXT: Final = "next of "
+FIRST: Final = "first of "
+TIMES: Final = " * "
+OPERAND: Final = ("batch", "k", "n")
+"""Numbers of a matrix product that are those of what it multiplies by, which are weights."""
 COLUMNS: Final = 4_000
 """That a law is looked for in, at most."""
 DEGREE: Final = 2
@@ -29,17 +36,51 @@ Powers = tuple[tuple[str, int], ...]
 LARGEST: Final = float(1 << 62)
 
 
-def total_of(role: int, name: str = "") -> str:
+def total_of(role: int, name: str = "", which: str = TOTAL) -> str:
     """The column of what a number adds up to, or of how often the role comes."""
-    return f"{TOTAL}{role} {name}".rstrip()
+    return f"{which}{role} {name}".rstrip()
 
 
-def summand(column: str) -> tuple[int, str] | None:
-    """The role and the number that a column adds up, "" for how often the role comes; None for other columns."""
-    if not column.startswith(TOTAL):
+@dataclass(frozen=True)
+class Summand:
+    """The ``role`` whose ``name`` a column adds up, "" for how often the role comes, and of ``which`` iterations."""
+
+    role: int
+    name: str
+    which: str
+
+    def values(self, number: Callable[[int, str], Ints], count: int) -> Ints:
+        """int64[count]: by node what is added up. Raises OverflowError for products beyond int64."""
+        found = np.ones(count, np.int64)
+        for name in self.name.split(TIMES) if self.name else ():
+            own = number(self.role, name)
+            if np.abs(found.astype(np.float64) * own).max(initial=0) >= LARGEST:
+                raise OverflowError(f"what {self.name} multiplies to is beyond int64")
+            found = found * own
+        return found
+
+
+def summand(column: str) -> Summand | None:
+    """What a column adds up; None for other columns."""
+    which = next((one for one in (TOTAL, NEXT, FIRST) if column.startswith(one)), None)
+    if which is None:
         return None
-    role, _, name = column.removeprefix(TOTAL).partition(" ")
-    return int(role), name
+    role, _, name = column.removeprefix(which).partition(" ")
+    return Summand(int(role), name, which)
+
+
+def turned(law: Expression, which: str) -> Expression:
+    """The same of other iterations."""
+
+    def renamed(part: Any) -> Any:
+        if isinstance(part, str):
+            of = summand(part)
+            return total_of(of.role, of.name, which) if of else part
+        if isinstance(part, Mapping):
+            return {renamed(name): power for name, power in part.items()}
+        return [renamed(one) for one in part] if isinstance(part, list) else part
+
+    return [renamed(part) for part in law]
 
 
 def added(values: Ints, rows: Ints, count: int) -> Ints:
@@ -47,6 +88,18 @@ def added(values: Ints, rows: Ints, count: int) -> Ints:
     found = np.zeros(count, np.int64)
     np.add.at(found, rows, values)
     return found
+
+
+def ahead(values: Ints, parent: Ints) -> Ints:
+    """int64[n]: of each iteration the value of the next one of the same ``parent``, 0 where there is none."""
+    return np.where(
+        np.append(parent[1:] == parent[:-1], False)[: len(values)], np.append(values[1:], 0)[: len(values)], 0
+    )
+
+
+def is_first(parent: Ints) -> NDArray[np.bool_]:
+    """bool[n]: which iterations are the first of their ``parent``."""
+    return np.diff(parent, prepend=-1) != 0
 
 
 class Totals:
@@ -70,23 +123,57 @@ class Totals:
 
     def add(self, role: int, numbers: Sequence[str] = ()) -> None:
         """The role, and numbers of it, are known."""
-        self.known[role] = [*self.known.get(role, ()), *numbers]
+        self.known[role] = [*self.known.get(role, ()), *(name for name in numbers if TIMES not in name)]
 
-    def names(self, loops: tuple[int, ...]) -> list[str]:
+    def names(self, loops: tuple[int, ...], which: str = TOTAL) -> list[str]:
         """The columns at a loop, those around it being before it in ``loops``."""
-        within = [role for role in self.known if self.where[role].loops[: len(loops)] == loops]
-        named = [total_of(role, name) for role in within for name in ("", *self.known[role])]
+        within = [role for role in self.known if self._is_within(loops, Summand(role, "", which))]
+        named = [
+            total_of(role, name, which)
+            for role in within
+            for name in ("", *self.known[role], *self._operand(role, which))
+        ]
         return [name for name in named if self.column(loops, name) is not None]
 
+    def _is_within(self, loops: tuple[int, ...], of: Summand) -> bool:
+        around = self.where[of.role].loops
+        there = {NEXT: len(loops) > 1, FIRST: len(around) > len(loops)}.get(of.which, True)
+        return there and around[: len(loops)] == loops
+
+    def _operand(self, role: int, which: str) -> list[str]:
+        """What a matrix product multiplies by, which nothing else says of weights that are gathered ahead of it."""
+        factors = [name for name in OPERAND if name in self.known[role]]
+        return [TIMES.join(factors)] if which != TOTAL and {*OPERAND[1:]} <= {*factors} else []
+
     def column(self, loops: tuple[int, ...], name: str) -> Ints | None:
-        """A column, by iteration of the last of the loops; None for one with numbers that are too large."""
+        """A column, by iteration of the last of the loops; None for one with numbers that are too large, or of
+        what is not there."""
         if (loops, name) not in self.made:
-            role, number = summand(name) or (-1, "")
-            rows, count = self.rows(role, loops), self.count(loops[-1])
-            values = self.number(role, number) if number else np.ones(len(rows), np.int64)
-            fits = np.bincount(rows, np.abs(values.astype(np.float64)), count).max(initial=0) < LARGEST
-            self.made[loops, name] = added(values, rows, count) if fits else None
+            of = summand(name)
+            try:
+                self.made[loops, name] = self._column(loops, of) if of and self._is_within(loops, of) else None
+            except OverflowError:
+                self.made[loops, name] = None
         return self.made[loops, name]
+
+    def _column(self, loops: tuple[int, ...], of: Summand) -> Ints | None:
+        rows, count = self.rows(of.role, loops), self.count(loops[-1])
+        values = of.values(self.number, len(rows))
+        if of.which == FIRST:
+            values = np.where(self._is_first(of.role, loops), values, 0)
+        if np.bincount(rows, np.abs(values.astype(np.float64)), count).max(initial=0) >= LARGEST:
+            return None
+        made = added(values, rows, count)
+        return ahead(made, self.parent(loops[-1], loops[-2])) if of.which == NEXT else made
+
+    def _is_first(self, role: int, loops: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Of each node of a role whether it is in the first iterations of all loops inside of the last of these."""
+        around, rows = self.where[role].loops, self.own(role)
+        found = np.ones(len(rows), np.bool_)
+        for at in range(len(around) - 1, len(loops) - 1, -1):
+            parent = self.parent(around[at], around[at - 1])
+            found, rows = found & is_first(parent)[rows], parent[rows]
+        return found
 
     def rows(self, role: int, loops: tuple[int, ...]) -> Ints:
         """Of each node of a role the iteration of the last of the loops."""
@@ -100,11 +187,12 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """Columns of `Totals` at a loop, of these ``rows`` or all."""
+    """Columns of `Totals` at a loop, of these ``rows`` or all, and of ``which`` iterations."""
 
     totals: Totals
     loops: tuple[int, ...]
     rows: NDArray[Any] | None = None
+    which: str = TOTAL
 
     def some(self, rows: NDArray[Any]) -> Inside:
         """Of these of its rows alone."""
@@ -113,7 +201,7 @@ class Inside:
 
     def columns(self, names: Iterable[str] | None = None) -> dict[str, Ints]:
         """All of them, or those of them among these names."""
-        asked = self.totals.names(self.loops) if names is None else (one for one in names if summand(one))
+        asked = self.totals.names(self.loops, self.which) if names is None else (one for one in names if summand(one))
         found = {name: self.totals.column(self.loops, name) for name in asked}
         return {name: column if self.rows is None else column[self.rows]
                 for name, column in found.items() if column is not None}  # fmt: skip
@@ -144,13 +232,13 @@ def _products(
     times: dict[bytes, tuple[Floats, dict[str, int]]] = {}
     times[often.astype(np.float64).tobytes()] = often.astype(np.float64), {}
     for name, values in sums.items():
-        role, number = summand(name) or (-1, "")
-        for turn in _turns(sums[total_of(role)], turns):
+        of = summand(name) or Summand(-1, "", TOTAL)
+        for turn in _turns(sums[total_of(of.role, "", of.which)], turns):
             column, own = (values, {name: 2}) if not turn else (values / turns[turn], {name: 2, turn: -2})
             column = column.astype(np.float64)
             if column.any():
                 found.setdefault(column.tobytes(), (column, own))
-                if not number:
+                if not of.name:
                     times.setdefault(column.tobytes(), (column, own))
     for powers, product in products.items():
         for column, own in times.values():

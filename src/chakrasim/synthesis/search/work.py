@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +30,14 @@ class Work:
     def begin(self) -> None:
         """The next law."""
         self.own = max(LEAST, min(self.most, self.left // SHARE))
+
+    @contextmanager
+    def at_most(self, numbers: int) -> Iterator[None]:
+        """A part of the search for a law, which may take so many of what that has."""
+        own, part = self.own, min(self.own, numbers)
+        self.own = part
+        yield
+        self.own += own - part
 
     def spend(self, numbers: int) -> None:
         """So many numbers are looked at."""
