@@ -158,8 +158,9 @@ class Search:
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         self.unsure = {*self.occurrences}
-        self.known.work.most, ordered = AT_FIRST, self._often_alike()
+        ordered = self._often_alike()
         for cases, tests in ((0, FEW_TESTS), (FEW_CASES, CASES)):
+            self.known.work.most = AT_FIRST if cases else 2 * LITTLE
             for role in [role for role in ordered if role in self.unsure]:
                 self._comes(role, cases, tests)
         self.known.work.most, sure = MOST, {*self.occurrences} - self.unsure
@@ -404,14 +405,11 @@ class Search:
 
     def _like_others(self, wanted: Ints, table: Table, known: Known) -> Expression | None:
         """A law of the terms of others' sums, else of what nodes inside add up to by case."""
-        others = self.sums[table.inside.loops if table.inside else ()]
-        for law in others[:OTHERS]:
+        others = self.sums[table.inside.loops if table.inside else ()][:OTHERS]
+        bare, shared = (partial(totals_by_case, shared=held) for held in (False, True))
+        for search in (bare, *(partial(like_another, law=law) for law in others), shared):
             known.work.begin()
-            if found := like_another(wanted, table, known, law):
-                return found
-        for shared in (False, True):
-            known.work.begin()
-            if found := totals_by_case(wanted, table, known, shared=shared):
+            if found := search(wanted, table, known):
                 return found
         return None
 

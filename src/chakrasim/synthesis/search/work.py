@@ -36,8 +36,10 @@ class Work:
         """A part of the search for a law, which may take so many of what that has."""
         own, part = self.own, min(self.own, numbers)
         self.own = part
-        yield
-        self.own += own - part
+        try:
+            yield
+        finally:
+            self.own += own - part
 
     def spend(self, numbers: int) -> None:
         """So many numbers are looked at."""
