@@ -277,11 +277,12 @@ class Search:
                     found.setdefault(rows.tobytes() + wanted[first].tobytes(), (rows, wanted[first]))
         return sorted(found.values(), key=lambda each: -len(each[0]))
 
-    def _comes(self, role: int, cases: int = CASES, tests: int = CASES) -> None:
-        """Whether a role comes. Without ``cases`` or with few ``tests`` it may be found later, when more is known."""
+    def _comes(self, role: int, cases: int = CASES, tests: int = CASES, *, metered: bool = False) -> None:
+        """Whether a role comes. Without ``cases`` or with few ``tests`` it may be found later, when more is known; what
+        is ``metered`` comes by what adds up or not yet."""
         here, table = self._presence(role), self.tables.of(self.where[role].loops)
         law = levels.find_metered(here, table, self.known) if cases == CASES else None
-        law = law or levels.find(here, table, self.known, cases)
+        law = law or (None if metered else levels.find(here, table, self.known, cases))
         self.unsure.discard(role)
         if law is None or expressions.cases(law) > tests:
             self.unsure.add(role)
@@ -430,7 +431,7 @@ class Search:
 
     def _meter(self, loop: int) -> bool:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold. Whether
-        there are more of them than before."""
+        there is any."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
         like = {self.roles[role].attributes for role in within & self.unsure}
         near = [role for role in self.occurrences if self.roles[role].attributes in like]
@@ -441,18 +442,33 @@ class Search:
                  for chosen in self._together(some, like)]  # fmt: skip
         others = self._jobs_apart(within, like)
         out, no_run = (np.isin(table.job, others) for table in (own, around))
-        beside, unsure = [run for run in self._beside(near, path[:-1]) if not no_run[run]], len(self.unsure)
+        beside = [run for run in self._beside(near, path[:-1]) if not no_run[run]]
         for name, chosen in product(sorted(names), tried):
             pieces = [self._pieces(loop, kind, name).without(out) for kind in chosen]
             early = np.where(no_run, 0, self._early(path, chosen, name))
             made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside, early)
             if made is not None:
-                self._tell(made, path)
-                for role in near:
-                    if self.where[role].loops[-1] in path:
-                        (self._comes if role in self.unsure else self._comes_metered)(role)
-                return len(self.unsure) < unsure
+                return self._gains(made, path, [role for role in near if self.where[role].loops[-1] in path])
         return False
+
+    def _gains(self, meter: Meter, path: tuple[int, ...], near: Sequence[int]) -> bool:
+        """Whether any of the roles ``near`` a meter comes by a law with it; if not, it was found by chance and is not
+        kept."""
+        self._tell(meter, path)
+        before = self.unsure & {*near}
+        for role in near:
+            if role in before:
+                self._comes(role, metered=True)
+        if self.unsure >= before:
+            self.meters.pop()
+            for columns in self.tables.more.values():
+                for name in [name for name in columns if name.endswith(f"{METERED}{meter.number}")]:
+                    del columns[name]
+            return False
+        for role in near:
+            if role not in before:
+                self._comes_metered(role)
+        return True
 
     def _jobs_apart(self, within: Set[int], like: Set[Any]) -> list[int]:
         """Jobs in which other nodes of the same names come by a law: there nothing adds up."""
@@ -578,7 +594,7 @@ class Search:
     def metadata(self) -> tuple[list[tuple[tuple[str, int, object], list[Expression]]], tuple[str, ...]]:
         """What the metadata of all traces say alike but for numbers, with the laws of these, and what has none."""
         found, left_out = [], []
-        table = self.tables.ranks()
+        table, self.known.work.most = self.tables.ranks(), LITTLE
         for said in self.readings[0].rank.said:
             if not all(said in reading.rank.said for reading in self.readings):
                 continue
