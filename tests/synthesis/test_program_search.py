@@ -141,6 +141,19 @@ def test_a_case_may_be_another_in_proportion() -> None:
     assert expressions.value(found, table, 400).tolist() == wanted.tolist()
 
 
+def test_two_plain_laws_come_before_deeper_cases() -> None:
+    draw = np.random.default_rng(7)
+    sizes = draw.choice([2, 4], 60)
+    size = np.repeat(sizes, sizes)
+    position = np.concatenate([np.arange(each) for each in sizes])
+    chance = {f"other {i}": np.repeat(draw.integers(0, 4, 60), sizes) for i in range(6)}
+    columns = {"position": position, "behind": size - 1 - position, "size": size, **chance}
+    found = law(Examples(np.where(position == 0, size - 1, position - 1), columns))
+    assert found is not None
+    more = {"position": np.arange(8), "behind": 7 - np.arange(8), "size": np.full(8, 8)}
+    assert (expressions.value(found, more, 8) == [7, *range(7)]).all()
+
+
 def passes(jobs: list[tuple[int, int, int]]) -> tuple[Table, Ints, Ints, Ints]:
     """For jobs of so many stages, parts of a stage and micro-batches, of each pass in order: columns, its micro-batch,
     its part, and how many passes back follow it."""
