@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import combinations, permutations, product
 from typing import Any, Final
 
@@ -82,11 +81,12 @@ def totals_ahead(
         return found
     over = {name: own for name, own in table.levels[1].items() if name == size}
     ways = product([*over.items(), ("", np.ones(len(wanted), np.int64))], (FIRST, NEXT))
-    for search, ((name, count), which) in product((partial(totals_by_case, shared=False), _of_ahead), ways):
+    for by_case, ((name, count), which) in product((True, False), ways):
         there = replace(table, inside=replace(table.inside, which=which))
-        law = search(wanted * count, there, known)
-        if law is not None:
-            return ["ceil", law, ["column", name]] if name else law
+        whole = wanted * count
+        found = totals_by_case(whole, there, known, shared=False) if by_case else _of_ahead(whole, there, known)
+        if found is not None:
+            return ["ceil", found, ["column", name]] if name else found
     return None
 
 

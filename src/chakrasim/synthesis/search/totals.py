@@ -92,14 +92,15 @@ def added(values: Ints, rows: Ints, count: int) -> Ints:
 
 def ahead(values: Ints, parent: Ints) -> Ints:
     """int64[n]: of each iteration the value of the next one of the same ``parent``, 0 where there is none."""
-    return np.where(
-        np.append(parent[1:] == parent[:-1], False)[: len(values)], np.append(values[1:], 0)[: len(values)], 0
-    )
+    found = np.zeros_like(values)
+    found[:-1] = np.where(parent[1:] == parent[:-1], values[1:], 0)
+    return found
 
 
 def is_first(parent: Ints) -> NDArray[np.bool_]:
     """bool[n]: which iterations are the first of their ``parent``."""
-    return np.diff(parent, prepend=-1) != 0
+    first: NDArray[np.bool_] = np.diff(parent, prepend=-1) != 0
+    return first
 
 
 class Totals:
