@@ -17,7 +17,7 @@ from chakrasim.synthesis.expressions import Expression, Ints, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Products, few_terms, spread
-from chakrasim.synthesis.search.totals import FIRST, NEXT, turned
+from chakrasim.synthesis.search.totals import FIRST, NEXT, TOTAL, turned
 from chakrasim.synthesis.search.work import LITTLE, MOST
 
 Terms = list[list[Any]]
@@ -71,8 +71,10 @@ def totals_ahead(
 ) -> Expression | None:
     """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
     of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
-    weights that are gathered ahead each rank has its part. Those of ``others``, of such nodes, are tried first."""
-    for law in (turned(law, which) for law in others for which in (FIRST, NEXT)):
+    weights that are gathered ahead each rank has its part. Those of ``others`` that speak of nodes ahead are tried
+    first."""
+    ahead = [law for law in others if turned(law, TOTAL) != law]
+    for law in (turned(law, which) for law in ahead for which in (FIRST, NEXT)):
         columns = table.asked(law)
         if {*columns} >= expressions.names(law) and Examples(wanted, columns).given_by(law).all():
             return law
