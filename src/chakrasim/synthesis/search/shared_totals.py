@@ -24,8 +24,6 @@ Terms = list[list[Any]]
 """As sums have them."""
 PARAMETERS: Final = 3
 """Of which one may tell cases of another's terms apart, at most."""
-TRIED: Final = 3 * LITTLE
-"""What a search among the terms of another's law may take."""
 BUT: Final = 3
 """Terms that do not come in another case, at most."""
 
@@ -173,8 +171,7 @@ def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Express
         products = every[rows] / wanted[rows, None]
         kept = np.flatnonzero(products.any(axis=0))
         found = Products([powers[at] for at in kept], [""] * len(kept), products[:, kept])
-        with known.work.at_most(TRIED):
-            return next(few_terms(found, known.work), None) if len(kept) else None
+        return next(few_terms(found, known.work), None) if len(kept) else None
 
     def given_by(law: Expression) -> NDArray[np.bool_]:
         return Examples(wanted, columns).given_by(law)
