@@ -1,8 +1,9 @@
 """Numbers of many jobs' nodes, each as ``k`` jobs or more have it.
 
 Of each number of a role, in this order: a value that ``k`` jobs have stays; what a law of a job's parameters, a rank's
-places and the numbers in a node's name gives, which is found on a part of the jobs and holds for ``k`` or more, stays,
-and where a law holds for nine jobs of ten the others get its value; others get what a law says that is only near, found
+places, the numbers in a node's name and those of the node that are released gives, which is found on a part of the jobs
+and holds for ``k`` or more, stays, and where a law holds for nine jobs of ten the others get its value; each case of a
+law is one by itself; others get what a law says that is only near, found
 on a part of the jobs too, or go up to a grid on which ``k`` of them meet, whichever is finer; what is left gets the
 nearest value that stays, or 0 where none does.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
@@ -22,10 +23,9 @@ from chakrasim.notes import Notes
 from chakrasim.obfuscation.behaviour import Grid
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import columns_of, missing
-from chakrasim.synthesis.laws import CASES, EXACT, Examples, near_law, simple
+from chakrasim.synthesis.laws import CASES, EXACT, Examples, independent, near_law, simple
 from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.synthesis.read import places_of
-from chakrasim.synthesis.roles import Role
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.levels import PLAIN, Known, Table
 from chakrasim.synthesis.search.sums import spread
@@ -45,7 +45,9 @@ CHOICES: Final = 4
 SEARCHED: Final = TOTAL // 4
 """Numbers that the search for laws looks at in all."""
 FEW: Final = 2
-FIRST: Final = ((PLAIN, LITTLE), (FEW, LITTLE))
+OWN: Final = 0
+"""No cases: laws of the other numbers of the same node alone."""
+FIRST: Final = ((PLAIN, LITTLE), (OWN, LITTLE), (FEW, LITTLE))
 """Laws of how many cases are looked for first, and how much each may take."""
 MOST: Final = 0.9
 """A law that holds for this share of jobs is also that of the others."""
@@ -61,7 +63,7 @@ class Numbers:
         self.by_name: dict[tuple[int, str], list[tuple[int, int, dict[str, int]]]] = defaultdict(list)
         self.nodes = 0
 
-    def add(self, job: int, trace: int, role: int, what: Role, numbers: dict[str, int]) -> None:
+    def add(self, job: int, trace: int, role: int, numbers: dict[str, int]) -> None:
         """A node of a job's trace, with its numbers in the order of the role's."""
         self._own[job][trace].append((role, numbers))
         self.nodes += 1
@@ -146,6 +148,13 @@ class _Nodes:
             every[levels.level_of(column, table)][name] = column
         return table
 
+    def alone(self) -> Table:
+        """The same of the other numbers alone, but for products of others: with these a law could be put in many ways,
+        and none is found."""
+        logs = {name: np.log(own) for name, own in self.names.items() if own.min(initial=1) > 0}
+        kept = independent(dict(sorted(logs.items(), key=lambda one: len(one[0]))))
+        return replace(self, names={name: self.names[name] for name in kept}).table(({}, {}))
+
 
 Search = Callable[[_Nodes], Iterator[tuple[Ints, Ints, Mask]]]
 """Of some nodes places, what a law or a case of one says of them, and of which it was found without their jobs."""
@@ -165,12 +174,12 @@ class _Laws:
         return lambda few: self._found(few, cases, most)
 
     def _found(self, few: _Nodes, cases: int, most: int) -> Iterator[tuple[Ints, Ints, Mask]]:
-        """Laws of halves of the jobs. Of each case, which is a law by itself: places among
-        these nodes, what it says of them, and of which it was found without their jobs. Only of these may it tell: one
-        that has seen a job may have a term for what that job alone has. Jobs are halved until laws give all nodes, three
-        times at most, so that a job that spoils laws of its halves leaves one for each other job; with cases once, if
-        that finds none."""
-        table, found = few.table(self.columns), False
+        """Laws of halves of the jobs. Of each case, which is a law by itself: places among these nodes, what it says of
+        them, and of which it was found without their jobs. Only of these may it tell: one that has seen a job may have
+        a term for what that job alone has. Jobs are halved until laws give all nodes, three times at most, so that a
+        job that spoils laws of its halves leaves one for each other job; if the first time finds none, once, but for
+        plain laws."""
+        table, found = few.alone() if cases == OWN else few.table(self.columns), False
         columns, told = table.columns(2), np.zeros(len(few.rows), np.bool_)
         self.known.work.most = most
         for number, (in_half, other) in enumerate(self._halves(few.job)):
@@ -262,7 +271,7 @@ class _Column:
         for cases, most in tries:
             for rows in _parts(self.rows, self.value) if cases == PLAIN and self.open.any() else ():
                 _by_law(rows, bare, self.new, self.open, self.k, laws.of(cases, most))
-            if self.open.any() and (told or cases != PLAIN):
+            if self.open.any() and (told or cases not in (PLAIN, OWN)):
                 nodes = _Nodes(self.rows, self.job, self.value, told)
                 _by_law(np.arange(len(self.value)), nodes, self.new, self.open, self.k, laws.of(cases, most))
         if not self.open.any():
