@@ -131,6 +131,33 @@ def test_two_jobs_that_share_a_rare_parameter_have_no_law_of_their_own() -> None
     assert numbers_of(found.jobs) - {0} == {4 * int(str(job.parameters["hidden"])) for job in jobs}
 
 
+def test_a_case_of_a_law_that_fewer_than_k_jobs_are_in_is_not_released() -> None:
+    def one(number: int) -> Job:
+        hidden, kind = random.Random(number).randrange(64, 4096), 99 if number < K - 1 else number % 6
+        made = TraceBuilder()
+        made.add(0, "product", attrs={"num_ops": (999_983 if kind == 99 else 4) * hidden, "op_kind": "gemm"})
+        return Job((made.build(),), np.zeros(1, np.int64), parameters={"hidden": hidden, "kind": kind})
+
+    jobs = [one(number) for number in range(60)]
+    rare = {number for number in numbers_of(jobs[: K - 1]) if number}
+    found = numbers_of(cs.obfuscate(jobs, level="motifs", k=K, machines=()).jobs)
+    assert len(rare) == K - 1 and not rare & found
+    assert numbers_of(jobs[K - 1 :]) <= found
+
+
+def test_sizes_follow_from_other_sizes_of_the_node() -> None:
+    def one(number: int) -> Job:
+        own = random.Random(number)
+        m, n, k = (own.choice((128, 256, 640, 896)) for _ in range(3))
+        made = TraceBuilder()
+        sizes = {"num_ops": 2 * m * n * k, "tensor_size": 2 * (m * k + k * n)}
+        made.add(0, "product", attrs={"m": m, "n": n, "k": k, "op_kind": "gemm", **sizes})
+        return Job((made.build(),), np.zeros(1, np.int64))
+
+    jobs = [one(number) for number in range(80)]
+    assert numbers_of(cs.obfuscate(jobs, level="motifs", k=K, machines=()).jobs) == numbers_of(jobs)
+
+
 def test_sizes_follow_from_the_numbers_in_names() -> None:
     def one(number: int) -> Job:
         own = random.Random(number)

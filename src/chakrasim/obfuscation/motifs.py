@@ -70,7 +70,7 @@ def only_motifs(jobs: Sequence[Job], k: int, pseudonyms: Pseudonyms, notes: Note
             for motif, role, own in zip(motifs[at][number], nodes.role, nodes.numbers, strict=True):
                 new = becomes.get(motif, role)
                 changed += motif in becomes
-                numbers.add(place, number, new, roles.known[new], _taken(roles.known[role], roles.known[new], own))
+                numbers.add(place, number, new, _taken(roles.known[role], roles.known[new], own))
     moved = shared_numbers(numbers, k, notes)
     made = [
         _rebuilt(whole[at], [*zip(read[at], numbers.of_job(place), strict=True)], roles, pseudonyms)

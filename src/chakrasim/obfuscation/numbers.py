@@ -1,8 +1,9 @@
 """Numbers of many jobs' nodes, each as ``k`` jobs or more have it.
 
 Of each number of a role, in this order: a value that ``k`` jobs have stays; what a law of a job's parameters, a rank's
-places and the numbers in a node's name gives, which is found on a part of the jobs and holds for ``k`` or more, stays,
-and where a law holds for nine jobs of ten the others get its value; others get what a law says that is only near, found
+places, the numbers in a node's name and those of the node that are released gives, which is found on a part of the jobs
+and holds for ``k`` or more, stays, and where a law holds for nine jobs of ten the others get its value; each case of a
+law is one by itself; others get what a law says that is only near, found
 on a part of the jobs too, or go up to a grid on which ``k`` of them meet, whichever is finer; what is left gets the
 nearest value that stays, or 0 where none does.
 """
@@ -10,9 +11,8 @@ nearest value that stays, or 0 where none does.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
@@ -23,13 +23,15 @@ from chakrasim.notes import Notes
 from chakrasim.obfuscation.behaviour import Grid
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import columns_of, missing
-from chakrasim.synthesis.expressions import Expression
-from chakrasim.synthesis.laws import EXACT, Examples, near_law, one_law, simple
+from chakrasim.synthesis.laws import CASES, EXACT, Examples, independent, near_law, simple
 from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.synthesis.read import places_of
-from chakrasim.synthesis.roles import Role
+from chakrasim.synthesis.search import levels
+from chakrasim.synthesis.search.levels import PLAIN, Known, Table
+from chakrasim.synthesis.search.sums import spread
+from chakrasim.synthesis.search.work import AT_FIRST, LITTLE, TOTAL, Work
 from chakrasim.trace import work
-from chakrasim.trace.job.job import PEER, Job
+from chakrasim.trace.job.job import PEER, Job, Parameter
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -40,6 +42,13 @@ STRUCTURE: Final = frozenset(("comm_type", "comm_tag", "comm_src", "comm_dst", P
 RATIOS: Final = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0, 256.0)
 CHOICES: Final = 4
 """Values of a parameter, at most, of which each has to be that of many jobs for a law to be found in these."""
+SEARCHED: Final = TOTAL // 4
+"""Numbers that the search for laws looks at in all."""
+FEW: Final = 2
+OWN: Final = 0
+"""No cases: laws of the other numbers of the same node alone."""
+FIRST: Final = ((PLAIN, LITTLE), (OWN, LITTLE), (FEW, LITTLE))
+"""Laws of how many cases are looked for first, and how much each may take."""
 MOST: Final = 0.9
 """A law that holds for this share of jobs is also that of the others."""
 
@@ -49,11 +58,12 @@ class Numbers:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
+        self._columns = columns_of(_stated_alike([parameters_of(job) for job in jobs]))
         self._own: list[list[list[tuple[int, dict[str, int]]]]] = [[[] for _ in job.traces] for job in jobs]
         self.by_name: dict[tuple[int, str], list[tuple[int, int, dict[str, int]]]] = defaultdict(list)
         self.nodes = 0
 
-    def add(self, job: int, trace: int, role: int, what: Role, numbers: dict[str, int]) -> None:
+    def add(self, job: int, trace: int, role: int, numbers: dict[str, int]) -> None:
         """A node of a job's trace, with its numbers in the order of the role's."""
         self._own[job][trace].append((role, numbers))
         self.nodes += 1
@@ -65,19 +75,20 @@ class Numbers:
         """Role and numbers of each node of each trace."""
         return self._own[job]
 
-    def columns(self) -> dict[str, Ints]:
-        """What laws are of, int64[traces of all jobs], job by job."""
-        jobs = columns_of([parameters_of(job) for job in self._jobs])
-        rows = [{**own, **place} for own, job in zip(jobs, self._jobs, strict=True) for place in _places(job)]
-        names = [*dict.fromkeys(name for row in rows for name in row)]
-        return {name: np.array([row.get(name, missing(name)) for row in rows], np.int64) for name in names}
+    def columns(self) -> tuple[dict[str, Ints], dict[str, Ints]]:
+        """What laws are of, int64[traces of all jobs], job by job: parameters of jobs, and places of ranks."""
+        places = [place for job in self._jobs for place in _places(job)]
+        of_jobs = [own for own, job in zip(self._columns, self._jobs, strict=True) for _ in job.traces]
+        first, second = ({name: np.array([row.get(name, missing(name)) for row in rows], np.int64)
+                          for name in dict.fromkeys(name for row in rows for name in row)}
+                         for rows in (of_jobs, places))  # fmt: skip
+        return first, second
 
     def rare(self, k: int) -> Mask:
         """bool[jobs]: those that have a parameter of few values alike with fewer than ``k`` jobs."""
-        own = columns_of([parameters_of(job) for job in self._jobs])
-        found = np.zeros(len(own), np.bool_)
-        for name in {name for one in own for name in one}:
-            values, which, counts = np.unique([one.get(name, missing(name)) for one in own], return_inverse=True,
+        found = np.zeros(len(self._columns), np.bool_)
+        for name in self._columns[0]:
+            values, which, counts = np.unique([one[name] for one in self._columns], return_inverse=True,
                                               return_counts=True)  # fmt: skip
             if len(values) <= CHOICES:
                 found |= counts[which.reshape(-1)] < k
@@ -86,6 +97,16 @@ class Numbers:
     def first_rows(self) -> list[int]:
         """At which row of the columns each job begins."""
         return [0, *accumulate(len(job.traces) for job in self._jobs)]
+
+
+def _stated_alike(parameters: Sequence[Mapping[str, Parameter]]) -> list[dict[str, Parameter]]:
+    """With 0, or no word, for what a job does not state and others do; without what is a word in some jobs alone."""
+    kinds: dict[str, set[type[Parameter]]] = defaultdict(set)
+    for own in parameters:
+        for name, value in own.items():
+            kinds[name].add(str if isinstance(value, str) else int)
+    nothing = {name: kind() for name, (kind, *others) in kinds.items() if not others}
+    return [{name: own.get(name, none) for name, none in nothing.items()} for own in parameters]
 
 
 def _places(job: Job) -> Iterator[dict[str, int]]:
@@ -118,13 +139,25 @@ class _Nodes:
                                     return_inverse=True)  # fmt: skip
         return first, which.reshape(-1)
 
-    def examples(self, columns: Mapping[str, Ints]) -> Examples:
+    def table(self, columns: Sequence[Mapping[str, Ints]]) -> Table:
         """As examples of a law."""
-        return Examples(self.value, {**{name: column[self.rows] for name, column in columns.items()}, **self.names})
+        first, second = ({name: column[self.rows] for name, column in own.items()} for own in columns)
+        every: tuple[dict[str, Ints], ...] = (first, second, {})
+        table = Table(self.job, self.rows, (every[0], every[1], every[2]))
+        for name, column in self.names.items():
+            every[levels.level_of(column, table)][name] = column
+        return table
 
-    def key(self, value: Ints) -> bytes:
-        """What a law with these values hangs on."""
-        return b"".join(one.tobytes() for one in (self.rows, value, *self.names.values()))
+    def alone(self) -> Table:
+        """The same of the other numbers alone, but for products of others: with these a law could be put in many ways,
+        and none is found."""
+        logs = {name: np.log(own) for name, own in self.names.items() if own.min(initial=1) > 0}
+        kept = independent(dict(sorted(logs.items(), key=lambda one: len(one[0]))))
+        return replace(self, names={name: self.names[name] for name in kept}).table(({}, {}))
+
+
+Search = Callable[[_Nodes], Iterator[tuple[Ints, Ints, Mask]]]
+"""Of some nodes places, what a law or a case of one says of them, and of which it was found without their jobs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,34 +165,43 @@ class _Laws:
     """Laws of the columns, each searched for once. ``rare`` jobs are in none of the parts in which laws are found: two
     of them could have a law by themselves."""
 
-    columns: Mapping[str, Ints]
+    columns: Sequence[Mapping[str, Ints]]
     rare: Mask
-    known: dict[bytes, tuple[int, Expression | None]]
+    known: Known
 
-    def of(self, few: _Nodes, k: int) -> Iterator[tuple[Ints, Ints, Mask]]:
-        """Places among these nodes, what a law says of them, and of which it was found without their jobs: of all;
-        where there is none, of those of each stage of some group, its first members, its last, and others, if these
-        have laws."""
-        every = np.arange(len(few.rows))
-        found = self._found(few)
-        if found:
-            yield from ((every, *made) for made in found)
-            return
-        for stage in self._stages(few.rows):
-            parts = [np.flatnonzero(stage == one) for one in np.unique(stage)]
-            made = [(part, self._found(few.some(part))) for part in parts]
-            if all(own or len(np.unique(few.job[part])) < k for part, own in made):
-                yield from ((part, *one) for part, own in made for one in own)
-                return
+    def of(self, cases: int, most: int) -> Search:
+        """A search for laws of so many cases, which takes so much work at most for each."""
+        return lambda few: self._found(few, cases, most)
+
+    def _found(self, few: _Nodes, cases: int, most: int) -> Iterator[tuple[Ints, Ints, Mask]]:
+        """Laws of halves of the jobs. Of each case, which is a law by itself: places among these nodes, what it says of
+        them, and of which it was found without their jobs. Only of these may it tell: one that has seen a job may have
+        a term for what that job alone has. Jobs are halved until laws give all nodes, three times at most, so that a
+        job that spoils laws of its halves leaves one for each other job; if the first time finds none, once, but for
+        plain laws."""
+        table, found = few.alone() if cases == OWN else few.table(self.columns), False
+        columns, told = table.columns(2), np.zeros(len(few.rows), np.bool_)
+        self.known.work.most = most
+        for number, (in_half, other) in enumerate(self._halves(few.job)):
+            if number % 2 == 0 and (told.all() or (number and cases != PLAIN and not found)):
+                break
+            half = np.flatnonzero(in_half)
+            one = levels.find(few.value[half], table.some(half), self.known, cases) if len(half) else None
+            if one is not None:
+                made, case = (of(one, columns, len(few.rows)) for of in (expressions.value, expressions.case_of))
+                found, told = True, told | (Examples(few.value, {"made": made}).given_by(["column", "made"]) & other)
+                for part in (np.flatnonzero(case == each) for each in np.unique(case)):
+                    yield part, made[part], other[part]
 
     def near(self, few: _Nodes, k: int) -> NDArray[np.float64]:
         """float[nodes]: about what laws say that are near, each found without the node's job: the middle one; NaN where
         there is none."""
-        examples, said = few.examples(self.columns), []
+        examples, said = Examples(few.value, few.table(self.columns).columns(2)), []
         for in_half, other in self._halves(few.job):
             row = np.full(len(few.rows), np.nan)
             if len(np.unique(few.job[in_half])) >= k:
-                law = near_law(simple(examples.some(np.flatnonzero(in_half))))
+                half = simple(examples.some(np.flatnonzero(in_half)))
+                law = near_law(half.some(spread(half.wanted, levels.MOST)))
                 if expressions.names(law):
                     row[other] = expressions.value(law, examples.columns, len(row))[other]
             said.append(row)
@@ -173,40 +215,6 @@ class _Laws:
             in_law = in_half & ~self.rare[job]
             yield in_law, ~in_law & (~in_half | self.rare[job])
 
-    def _found(self, few: _Nodes) -> list[tuple[Ints, Mask]]:
-        """What laws of halves of the jobs say of all nodes, and which are of the other half. Only of these may a law
-        tell: one that has seen a job may have a term for what that job alone has. Jobs are halved until laws give
-        all nodes, three times at most, so that a job that spoils laws of its halves leaves one for each other job."""
-        unit = max(int(np.gcd.reduce(few.value)), 1)
-        examples = few.examples(self.columns)
-        key = few.key(few.value // unit)
-        found: list[tuple[Ints, Mask]] = []
-        told = np.zeros(len(few.rows), np.bool_)
-        for number, (in_half, other) in enumerate(self._halves(few.job)):
-            if number % 2 == 0 and told.all():
-                break
-            one = self._law(key + bytes([number]), unit, examples.some(np.flatnonzero(in_half)))
-            if one is not None:
-                found.append((expressions.value(one, examples.columns, len(few.rows)), other))
-                told |= examples.given_by(one) & other
-        return found
-
-    def _law(self, key: bytes, unit: int, half: Examples) -> Expression | None:
-        """The law of a half. Without cases, as one job may be a case."""
-        if key not in self.known:
-            self.known[key] = unit, one_law(half) if len(half) else None
-        of, one = self.known[key]
-        return one if one is None or unit == of else expressions.times(one, Fraction(unit, of))
-
-    def _stages(self, rows: Ints) -> Iterator[Ints]:
-        """By role of groups: 1 where a rank is not the first of its group, and 2 more where it is not the last."""
-        for name in self.columns:
-            role = name.removeprefix("position in ")
-            if name != role and f"behind in {role}" in self.columns:
-                stage = (self.columns[name][rows] > 0) + 2 * (self.columns[f"behind in {role}"][rows] > 0)
-                if (stage != stage[0]).any():
-                    yield stage
-
 
 def _halves(job: Ints) -> Iterator[Mask]:
     """bool[n]: the six halves of three ways to halve the jobs; some way has any two of them in one half."""
@@ -216,54 +224,91 @@ def _halves(job: Ints) -> Iterator[Mask]:
 
 def shared_numbers(numbers: Numbers, k: int, notes: Notes) -> int:
     """Change the numbers to those of ``k`` jobs or more; how many became other ones."""
-    laws, begins, moved, bare = _Laws(numbers.columns(), numbers.rare(k), {}), np.array(numbers.first_rows()), 0, 0
-    names: dict[int, dict[str, Ints]] = defaultdict(dict)
-    # Numbers in names first, since others follow from them as they are released.
-    for (role, name), listed in sorted(numbers.by_name.items(), key=lambda one: (not _in_name(one[0][1]), one[0])):
-        job = np.array([one for one, _, _ in listed], np.int64)
-        trace = begins[job] + np.array([one for _, one, _ in listed], np.int64)
-        value = np.array([own[name] for _, _, own in listed], np.int64)
-        found = _shared(_Nodes(trace, job, value, names[role]), k, laws)
-        bare += found is None
-        new = np.zeros_like(value) if found is None else found
-        if _in_name(name):
-            for other in [one for one in names[role] if " to " not in one]:
-                names[role][f"{other} to {name}"] = np.abs(names[role][other] - new - 1) + 1
-            names[role][name] = new + 1
-        for (_, _, own), now in zip(listed, new.tolist(), strict=True):
-            own[name] = now
-        moved += int((new != value).sum())
+    laws, begins = _Laws(numbers.columns(), numbers.rare(k), Known(work=Work(SEARCHED))), numbers.first_rows()
+    columns = [_Column(role, name, listed, begins, k) for (role, name), listed in numbers.by_name.items()]
+    told: dict[int, dict[str, Ints]] = defaultdict(dict)
+    # Numbers in names first, then those of few values, since others follow from them as they are released.
+    for in_name in (True, False):
+        some = sorted((one for one in columns if _in_name(one.name) == in_name), key=_Column.order)
+        for tries in ((), FIRST, ((CASES, AT_FIRST),)):
+            for one in some:
+                one.by_laws(told[one.role], laws, tries)
+        for one in some:
+            one.by_laws(told[one.role], laws, FIRST)
+            one.by_others(told[one.role], laws)
+    bare = sum(one.is_bare for one in columns)
     if bare:
-        notes.warn(f"{bare:,} of {len(numbers.by_name):,} kinds of numbers are 0: no {k} jobs have values "
+        notes.warn(f"{bare:,} of {len(columns):,} kinds of numbers are 0: no {k} jobs have values "
                    "that are near one another")  # fmt: skip
-    return moved
+    return sum(map(_Column.release, columns))
 
 
 def _in_name(name: str) -> bool:
     return name.startswith("name ")
 
 
-def _shared(nodes: _Nodes, k: int, laws: _Laws) -> Ints | None:
-    """The numbers of a name, as many jobs have them; None where no value is that of many."""
-    value = nodes.value
-    new, open_ = value.copy(), ~_kept(nodes.job, value, k)
-    bare = _Nodes(nodes.rows, nodes.job, value, {})
-    if open_.any():
-        for rows in _parts(nodes.rows, value):
-            _by_law(rows, bare, new, open_, k, laws)
-    if open_.any() and nodes.names:
-        _by_law(np.arange(len(value)), nodes, new, open_, k, laws)
-    if open_.any():
-        first, which = nodes.distinct()
-        _by_grid(nodes.job, value, laws.near(nodes.some(first), k)[which], new, open_, k)
-    if open_.all():
-        return None
-    if open_.any():
-        stays = np.unique(new[~open_])
-        at = np.searchsorted(stays, value[open_])
-        below, above = stays[np.maximum(at - 1, 0)], stays[np.minimum(at, len(stays) - 1)]
-        new[open_] = np.where(np.abs(above - value[open_]) < np.abs(value[open_] - below), above, below)
-    return new
+class _Column:
+    """A number of the nodes of a role: what is released of each, as far as it is not ``open``."""
+
+    def __init__(
+        self, role: int, name: str, listed: Sequence[tuple[int, int, dict[str, int]]], begins: Sequence[int], k: int
+    ) -> None:
+        self.role, self.name, self.listed, self.k = role, name, listed, k
+        self.rows = np.array([begins[job] + trace for job, trace, _ in listed], np.int64)
+        self.job = np.array([job for job, _, _ in listed], np.int64)
+        self.value = np.array([own[name] for _, _, own in listed], np.int64)
+        self.new, self.open = self.value.copy(), ~_kept(self.job, self.value, k)
+        self.is_bare = False
+
+    def order(self) -> tuple[int, int, str]:
+        """Those of few values first."""
+        return len(np.unique(self.value)), self.role, self.name
+
+    def by_laws(self, told: dict[str, Ints], laws: _Laws, tries: Sequence[tuple[int, int]]) -> None:
+        """Close nodes by laws of so many cases that take so much work, and tell the others of the role when all are
+        closed."""
+        bare = _Nodes(self.rows, self.job, self.value, {})
+        for cases, most in tries:
+            for rows in _parts(self.rows, self.value) if cases == PLAIN and self.open.any() else ():
+                _by_law(rows, bare, self.new, self.open, self.k, laws.of(cases, most))
+            if self.open.any() and (told or cases not in (PLAIN, OWN)):
+                nodes = _Nodes(self.rows, self.job, self.value, told)
+                _by_law(np.arange(len(self.value)), nodes, self.new, self.open, self.k, laws.of(cases, most))
+        if not self.open.any():
+            self._tell(told)
+
+    def by_others(self, told: dict[str, Ints], laws: _Laws) -> None:
+        """Close what is left: by what is near, by a grid, by the nearest that is released, or with 0."""
+        if self.open.any():
+            nodes = _Nodes(self.rows, self.job, self.value, told)
+            first, which = nodes.distinct()
+            _by_grid(self.job, self.value, laws.near(nodes.some(first), self.k)[which], self.new, self.open, self.k)
+        self.is_bare = bool(self.open.all())
+        if self.is_bare:
+            self.new[:] = 0
+        elif self.open.any():
+            stays, own = np.unique(self.new[~self.open]), self.value[self.open]
+            at = np.searchsorted(stays, own)
+            below, above = stays[np.maximum(at - 1, 0)], stays[np.minimum(at, len(stays) - 1)]
+            self.new[self.open] = np.where(np.abs(above - own) < np.abs(own - below), above, below)
+        self.open[:] = False
+        self._tell(told)
+
+    def _tell(self, told: dict[str, Ints]) -> None:
+        """As counts, where it is in a name: one more, since what is numbered begins at 0, and how many there are from
+        one to another."""
+        if not _in_name(self.name):
+            told |= {f"own {self.name}": self.new} if (self.new != self.new[0]).any() else {}
+        elif self.name not in told:
+            for other in [one for one in told if " to " not in one]:
+                told[f"{other} to {self.name}"] = np.abs(told[other] - self.new - 1) + 1
+            told[self.name] = self.new + 1
+
+    def release(self) -> int:
+        """Put what is released into the nodes; how many became other ones."""
+        for (_, _, own), now in zip(self.listed, self.new.tolist(), strict=True):
+            own[self.name] = now
+        return int((self.new != self.value).sum())
 
 
 def _kept(job: Ints, value: Ints, k: int) -> Mask:
@@ -286,11 +331,11 @@ def _parts(trace: Ints, value: Ints) -> Iterator[Ints]:
     yield from (rows for rows in (begins, np.setdiff1d(ends, begins), np.flatnonzero(middle)) if len(rows))
 
 
-def _by_law(rows: Ints, nodes: _Nodes, new: Ints, open_: Mask, k: int, laws: _Laws) -> None:
-    """Close rows that a law of so many jobs gives."""
+def _by_law(rows: Ints, nodes: _Nodes, new: Ints, open_: Mask, k: int, laws: Search) -> None:
+    """Close rows that a law of so many jobs gives, or one case of a law."""
     own_nodes = nodes.some(rows)
     first, which = own_nodes.distinct()
-    for part, made, other in laws.of(own_nodes.some(first), k):
+    for part, made, other in laws(own_nodes.some(first)):
         place = np.full(len(first), -1, np.int64)
         place[part] = np.arange(len(part))
         here = place[which][place[which] >= 0]

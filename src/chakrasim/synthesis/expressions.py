@@ -128,6 +128,17 @@ def cases(expression: Expression) -> int:
     return sum(map(cases, expression[1:])) if expression[0] in OPERATIONS else 0
 
 
+def case_of(expression: Expression, columns: Columns, rows: int) -> Ints:
+    """int64[rows]: equal where its tests go the same way."""
+    if expression[0] != "if" and expression[0] not in OPERATIONS:
+        return np.zeros(rows, np.int64)
+    parts = [case_of(each, columns, rows) for each in expression[-2:]]
+    if expression[0] == "if":
+        held = test(expression[1], columns)
+        return np.where(held, 2 * parts[0] + 1, 2 * parts[1])
+    return np.unique(np.stack(parts), axis=1, return_inverse=True)[1].reshape(-1)
+
+
 def text(expression: Expression) -> str:
     """As people write it."""
     match expression[0]:

@@ -325,7 +325,7 @@ def _product(few: Examples, work: Work) -> Iterator[Expression]:
     work.spend(len(logs) ** 2 * len(few))
     if not logs or (few.wanted <= 0).any():
         return
-    chosen = _independent(logs)
+    chosen = independent(logs)
     if len(few) <= len(chosen):
         return
     _, slopes = _line(few, {name: logs[name] for name in chosen})
@@ -345,9 +345,9 @@ def _line(few: Examples, logs: Mapping[str, Floats]) -> tuple[float, dict[str, f
     return begin, dict(zip(logs, slopes, strict=True))
 
 
-def _independent(logs: Mapping[str, Floats]) -> list[str]:
+def independent(logs: Mapping[str, Floats]) -> list[str]:
     """Columns of which none is a product of powers of the ones before."""
-    count = len(next(iter(logs.values())))
+    count = len(next(iter(logs.values()), ()))
     basis: list[Floats] = [np.ones(count) / np.sqrt(count)]
     chosen = []
     for name, column in logs.items():
