@@ -11,7 +11,7 @@ ANNEX = "compat"
 #: Lines that the main road may have: 90,000, a network of packets, answers (why, what if, which one, what differs),
 #: pages, programs learned from jobs of all kinds (split states, experts, schedules; recorded ones aligned; names,
 #: places, paddings, nested loops, buckets at several places and groups of ends of others' programs; sums by what ranks
-#: share and of nodes ahead), jobs with measured durations or of other makers, compared, obfuscated, populations released
+#: share and of nodes ahead), jobs with measured durations or of other makers, compared, obfuscated, populations shared
 #: with differential privacy, sizes released by laws by case; profiles of other makers, iterations of inference servers,
 #: published experiments, offloading.
 BUDGET = 133_280
