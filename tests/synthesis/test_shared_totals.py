@@ -13,7 +13,7 @@ from chakrasim.synthesis.loops import ROOT, Loop, Place
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.roles import Role
 from chakrasim.synthesis.search.levels import Known, Table
-from chakrasim.synthesis.search.shared_totals import like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, turned
 
 PARTS = ("dense", "experts", "words")
@@ -111,10 +111,10 @@ def layers(count: int, seed: int) -> tuple[Table, Table, Ints, Ints]:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_weights_that_are_gathered_ahead_are_sums_of_the_next_layer_and_of_the_first_of_a_pass(seed: int) -> None:
     each, passes, following, first = layers(60, seed)
-    law = totals_ahead(following, each, Known(), "size in dp", [])
+    law = totals_ahead(following, each, Known(), "size in dp")
     assert law is not None
     assert {of.which for name in expressions.names(law) if (of := summand(name))} == {"next of "}
-    other = totals_ahead(first, passes, Known(), "size in dp", [law])
+    other = as_ahead(first, passes, Known(), [law])
     assert other == turned(law, "first of ")
     each, passes, following, first = layers(30, 100 + seed)
     assert (expressions.value(law, each.asked(law), len(following)) == following).all()
@@ -124,7 +124,7 @@ def test_weights_that_are_gathered_ahead_are_sums_of_the_next_layer_and_of_the_f
 def test_what_is_gathered_by_chance_has_no_such_law() -> None:
     each, _, following, _ = layers(60, 4)
     chance = np.random.default_rng(5).permutation(following)
-    assert totals_ahead(chance, each, Known(), "size in dp", []) is None
+    assert totals_ahead(chance, each, Known(), "size in dp") is None
 
 
 def test_sums_of_nodes_ahead_are_made_from_a_program() -> None:

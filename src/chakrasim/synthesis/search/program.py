@@ -27,7 +27,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LITTLE, MOST
@@ -148,6 +148,8 @@ class Search:
         self.sums: dict[tuple[int, ...], list[Expression]] = defaultdict(list)
         """Laws of what nodes inside of loops add up to, by these."""
         self.meters: list[Meter] = []
+        self.looked_ahead: set[int] = set()
+        """Roles whose numbers are no sums of nodes ahead, or have such a law."""
 
     def learn(self, progress: Progress | None) -> None:
         """Find the laws of all counts and kinds of nodes."""
@@ -199,11 +201,13 @@ class Search:
 
     def _roles(self, roles: Set[int], progress: Progress | None, *, settled: bool = False) -> None:
         """Find the laws of numbers of roles that have none: those without cases first, which others may follow from.
-        Once it is ``settled`` what adds up, by case of that, too, and those of nodes outside of all loops."""
-        inside = {role for role in roles if settled or self.where[role].loops != (ROOT,)}
-        for cases, some in ((0, roles), (CASES, inside)):
+        Once it is ``settled`` what adds up, those of nodes outside of all loops first, and others by case of that,
+        too."""
+        outside = {role for role in roles if self.where[role].loops == (ROOT,)}
+        later = [*(sorted(outside) if settled else ()), *sorted(roles - outside)]
+        for cases, some in ((0, sorted(roles)), (CASES, later)):
             self.known.work.most = MOST if cases else LITTLE
-            for role in told(sorted(some), lambda each: "laws:", progress):
+            for role in told(some, lambda each: "laws:", progress):
                 self._role(role, cases, settled=settled)
 
     def _guess(self, progress: Progress | None) -> None:
@@ -374,7 +378,10 @@ class Search:
             self._summed(levels.of_totals, found, wanted, table)
             if size := self._size(role):
                 others = [law for laws in self.sums.values() for law in laws]
-                self._summed(partial(totals_ahead, size=size, others=others), found, wanted, table)
+                self._summed(partial(as_ahead, others=others), found, wanted, table)
+                if role not in self.looked_ahead:
+                    self._summed(partial(totals_ahead, size=size), found, wanted, table)
+                    self.looked_ahead.add(role)
         if cases and settled:
             self._summed(self._like_others, found, wanted, table)
         for name in [name for name in wanted if name not in found]:

@@ -64,18 +64,22 @@ def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
     return None
 
 
-def totals_ahead(
-    wanted: Ints, table: Table, known: Known, size: str, others: Sequence[Expression]
-) -> Expression | None:
-    """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
-    of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
-    weights that are gathered ahead each rank has its part. Those of ``others`` that speak of nodes ahead are tried
-    first."""
+def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expression]) -> Expression | None:
+    """That of other laws, of nodes ahead of others, which gives what is wanted, int64[n], too: by the next iteration or
+    by the first ones of loops inside."""
     ahead = [law for law in others if turned(law, TOTAL) != law]
     for law in (turned(law, which) for law in ahead for which in (FIRST, NEXT)):
         columns = table.asked(law)
+        known.work.spend(len(wanted) * len(columns))
         if {*columns} >= expressions.names(law) and Examples(wanted, columns).given_by(law).all():
             return law
+    return None
+
+
+def totals_ahead(wanted: Ints, table: Table, known: Known, size: str) -> Expression | None:
+    """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
+    of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
+    weights that are gathered ahead each rank has its part."""
     found = totals_by_case(wanted, table, known, shared=False)
     if found is not None or table.inside is None:
         return found
