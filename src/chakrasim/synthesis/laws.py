@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.search.conditions import beside, conditioned, of_column
+from chakrasim.synthesis.search.conditions import beside, conditioned, of_column, once
 from chakrasim.synthesis.search.sums import rounded_sums, spread, sums
 from chakrasim.synthesis.search.work import Work
 
@@ -602,8 +602,7 @@ def tests_of(few: Examples, choices: bool, work: Work) -> Iterator[Test]:
         if room < len(own):
             break
     held = np.concatenate(parts)
-    turned = np.packbits(held ^ held[:, :1], axis=1)
-    first = np.sort(np.unique(turned, axis=0, return_index=True)[1])
+    first = once(held ^ held[:, :1])
     first = first[held[first].any(axis=1) & ~held[first].all(axis=1)]
     scores = [fit.left(held[at]) for at in first.tolist()] if fit else _mixed(kind, held[first])
     for at in first[np.argsort(scores, kind="stable")[:40]].tolist():

@@ -5,7 +5,7 @@ examples those which take least to say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -39,20 +39,27 @@ Test = tuple[list[Any], bool]
 
 @dataclass(frozen=True, eq=False)
 class _Conditions:
-    """By condition, its price, tests of which one says so, and where it holds: int64[count], and bool[count, n]."""
+    """``said``: all tests. By condition, int64[count]: its ``prices``; int64[count, 2]: ``tests`` of which one says so,
+    twice the place of each and one more if it must not hold, -1 for none; bool[count, n]: where it is ``held``."""
 
+    said: Sequence[list[Any]]
     prices: Ints
-    tests: Sequence[Sequence[Test]]
+    tests: Ints
     held: Held
 
     def some(self, rows: Ints) -> _Conditions:
         """These of them."""
-        return _Conditions(self.prices[rows], [self.tests[i] for i in rows.tolist()], self.held[rows])
+        return _Conditions(self.said, self.prices[rows], self.tests[rows], self.held[rows])
 
     def and_also(self, other: _Conditions) -> _Conditions:
-        """These and others."""
-        prices, held = np.concatenate([self.prices, other.prices]), np.concatenate([self.held, other.held])
-        return _Conditions(prices, [*self.tests, *other.tests], held)
+        """These and others of the same tests."""
+        pairs = ((self.prices, other.prices), (self.tests, other.tests), (self.held, other.held))
+        prices, tests, held = map(np.concatenate, pairs)
+        return _Conditions(self.said, prices, tests, held)
+
+    def tests_of(self, row: int) -> list[Test]:
+        """Those of a condition."""
+        return [(self.said[at // 2], at % 2 == 1) for at in self.tests[row].tolist() if at >= 0]
 
 
 def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterator[Expression]:
@@ -91,17 +98,21 @@ def _said(conditions: Sequence[Sequence[Test]], one: int, other: int) -> Express
 def _conditions(columns: Mapping[str, Ints], count: int, work: Work) -> _Conditions:
     """Conditions that hold somewhere and not everywhere, cheap ones first, as far as half of the law's work goes."""
     most = work.own // 2
-    prices, tests = [np.zeros(0, np.int64)], list[list[Test]]()
+    every: list[list[Any]] = []
+    prices, tests = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     held = [np.zeros((0, count), np.bool_)]
     for price, said, where in _tests(columns, work):
         work.spend((500 + count) * len(said))
         if work.own < most:
             break
         rows = np.flatnonzero(where.any(axis=1) & ~where.all(axis=1))
-        tests += [[(said[i], turned)] for i in rows.tolist() for turned in (False, True)]
+        tests.append((2 * (len(every) + rows[:, None]) + [0, 1]).ravel())
         prices.append(np.full(2 * len(rows), price))
         held.append(np.stack([where[rows], ~where[rows]], axis=1).reshape(-1, count))
-    return _Conditions(np.concatenate(prices), tests, np.concatenate(held))
+        every += said
+    one = np.concatenate(tests)
+    return _Conditions(every, np.concatenate(prices), np.stack([one, np.full_like(one, -1)], axis=1),
+                       np.concatenate(held))  # fmt: skip
 
 
 def _tests(columns: Mapping[str, Ints], work: Work) -> Iterator[tuple[int, list[list[Any]], Held]]:
@@ -142,24 +153,30 @@ def _either(conditions: _Conditions, target: Held, work: Work) -> _Conditions:
     """Pairs of cheap conditions of which one or the other holds all over the target."""
     on = conditions.held[:, target]
     usable = np.flatnonzero((conditions.prices == PRICES[0]) & on.any(axis=1) & ~on.all(axis=1))
-    cheap = conditions.some(usable[_once(conditions.held[usable])[:PAIRED]])
+    cheap = conditions.some(usable[once(conditions.held[usable])[:PAIRED]])
     missed = (~cheap.held[:, target]).astype(np.float32)
     work.spend(len(missed) ** 2 * int(target.sum()) // 10)
     one, two = np.nonzero(np.triu(missed @ missed.T == 0, 1))
     one, two = one[:PAIRS], two[:PAIRS]
-    tests = [[*cheap.tests[i], *cheap.tests[j]] for i, j in zip(one.tolist(), two.tolist(), strict=True)]
-    return _Conditions(cheap.prices[one] + cheap.prices[two] + 1, tests, cheap.held[one] | cheap.held[two])
+    tests = np.stack([cheap.tests[one, 0], cheap.tests[two, 0]], axis=1)
+    return replace(cheap, prices=cheap.prices[one] + cheap.prices[two] + 1, tests=tests,
+                   held=cheap.held[one] | cheap.held[two])  # fmt: skip
 
 
-def _once(rows: Held) -> Ints:
+def once(rows: Held) -> Ints:
     """The first of equal rows, in order."""
-    return np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])
+    packed = np.packbits(rows, axis=1)
+    text, width = packed.tobytes(), packed.shape[1]
+    first: dict[bytes, int] = {}
+    for at in range(len(rows)):
+        first.setdefault(text[at * width : (at + 1) * width], at)
+    return np.array([*first.values()], np.int64)
 
 
-def _cheapest(conditions: _Conditions, target: Held, work: Work) -> tuple[int, Sequence[Sequence[Test]]] | None:
+def _cheapest(conditions: _Conditions, target: Held, work: Work) -> tuple[int, list[list[Test]]] | None:
     """Conditions that together hold for the target alone, and what they cost."""
     usable = conditions.some(np.flatnonzero(conditions.held[:, target].all(axis=1) & ~conditions.held.all(axis=1)))
-    usable = usable.some(_once(usable.held))
+    usable = usable.some(once(usable.held))
     outs = ~usable.held[:, ~target]
     if not outs.any(axis=0).all():
         return None
@@ -167,7 +184,7 @@ def _cheapest(conditions: _Conditions, target: Held, work: Work) -> tuple[int, S
     search = _Cover(outs, usable.prices, min(LOOKS, max(work.own, 0) // (8 * each)))
     search.go(np.ones(outs.shape[1], np.bool_), 0, [])
     work.spend(search.looks * each)
-    return None if search.best is None else (search.price, [usable.tests[i] for i in search.best])
+    return None if search.best is None else (search.price, [usable.tests_of(i) for i in search.best])
 
 
 class _Cover:

@@ -58,6 +58,7 @@ class Tables:
         self.jobs = jobs
         self.made: dict[tuple[int, ...], Table] = {}
         self.around: dict[int, Ints] = {}
+        self.begins: dict[int, Ints] = {}
         self.more: dict[int, dict[str, Ints]] = defaultdict(dict)
         """Of meters, by loop."""
         self.totals: Totals | None = None
@@ -89,7 +90,9 @@ class Tables:
 
     def offsets(self, loop: int) -> Ints:
         """int64[readings + 1]: where the iterations of a loop begin."""
-        return np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
+        if loop not in self.begins:
+            self.begins[loop] = np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
+        return self.begins[loop]
 
     def parents(self, loop: int, around: int) -> Ints:
         """int64[n]: of each iteration of a loop that of the one around it, by place in the table of that."""
@@ -133,6 +136,7 @@ class Search:
         self.occurrences = _occurrences(self.readings)
         self.said: dict[int, dict[str, Ints]] = {}
         """The numbers of the nodes of a role that was asked about."""
+        self.rows: dict[int, Ints] = {}
         self.totals = Totals(where, self._own, tables.parents, lambda loop: int(tables.offsets(loop)[-1]),
                              lambda role, name: self._wanted(role)[name])  # fmt: skip
         tables.totals = self.totals
@@ -360,9 +364,11 @@ class Search:
 
     def _own(self, role: int) -> Ints:
         """int64[n]: of each node of a role the iteration of its innermost loop, by place in the table of that."""
-        offsets = self.tables.offsets(self.where[role].loops[-1])
-        readings = self.readings
-        return np.concatenate([offsets[number] + readings[number].own[at] for number, at in self.occurrences[role]])
+        if role not in self.rows:
+            offsets, readings = self.tables.offsets(self.where[role].loops[-1]), self.readings
+            own = [offsets[number] + readings[number].own[at] for number, at in self.occurrences[role]]
+            self.rows[role] = np.concatenate(own)
+        return self.rows[role]
 
     def _law(self, what: str, wanted: Ints, table: Table) -> Expression:
         found = levels.find(wanted, table, self.known)

@@ -23,7 +23,9 @@ Floats = NDArray[np.float64]
 TERMS: Final = 12
 """Of a sum, at most."""
 ROWS: Final = 120
-"""Examples that a sum is searched on, at most."""
+"""Examples that a sum of what nodes add up to is searched on, at most; such have ten terms and more."""
+FEW_ROWS: Final = 64
+"""The same of other sums: of some hundred products as many as four or five are told from others by so few."""
 PRODUCTS: Final = 24_000
 """Products that are tried, at most."""
 _PAIRED: Final = 600
@@ -33,7 +35,7 @@ _FIRST: Final = 200
 _ROUNDS: Final = 6
 _PLAIN: Final = 1024 * 9 * 5
 """What factors of a sum are parts of: sevenths are what comes of powers of few numbers."""
-_AGAIN: Final = 3
+_AGAIN: Final = 1
 """How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
 """What it costs to leave an example, where a term that is all of it costs 1."""
@@ -62,7 +64,7 @@ def sums(
 ) -> Iterator[Expression]:
     """Sums that give what is wanted, float64[n] and not 0, of products of the columns ``above``, over those ``below``,
     some where a column of ``zero``, bool[n], is 0."""
-    rows = spread(wanted, ROWS)
+    rows = spread(wanted, FEW_ROWS)
     target = wanted[rows]
     pick = [{name: column[rows] for name, column in each.items()} for each in (above, below, zero)]
     for degree, cases in ((3, False), (3, True), (4, True)):
@@ -152,7 +154,7 @@ def _best_pairs(table: Floats) -> Iterator[list[int]]:
 
 def few_terms(products: Products, work: Work) -> Iterator[Expression]:
     """The sum of ones of few products, if there is one."""
-    taken = _pursued(products, work)
+    taken = work.once(products.table.tobytes(), lambda: _pursued(products, work))
     if taken is not None:
         yield from _said(products, taken)
 

@@ -16,6 +16,7 @@ BEYOND: Final = 4.0
 """Bits by which examples say more than their law: one law of sixteen that is all chance comes so far."""
 TESTED: Final = 8
 """Different numbers of a column of which each may be tested."""
+FIRST: Final = 256
 OFFSETS: Final = 6
 """Tests of one column beside another."""
 
@@ -62,7 +63,7 @@ class _Choices:
 
     def __init__(self, columns: Sequence[Ints]) -> None:
         distinct = {column.tobytes(): column for column in columns}
-        values = [min(len(np.unique(column)), TESTED) for column in distinct.values()]
+        values = [_few(column) for column in distinct.values()]
         values = [count for count in values if count > 1] or [1]
         self.column = log(len(values) + 1, 2)
         self.alone = log(2 * sum(values), 2)
@@ -85,6 +86,11 @@ class _Choices:
                 return self.test_bits(law[1]) + self.bits(law[2]) + self.bits(law[3])
             case _:
                 return log(len(OPERATIONS), 2) + self.bits(law[1]) + self.bits(law[2])
+
+
+def _few(column: Ints) -> int:
+    """How many different numbers a column has, up to ``TESTED``: most have so many among the first."""
+    return min(len(np.unique(column if len(np.unique(column[:FIRST])) < TESTED else column[:FIRST])), TESTED)
 
 
 def _tests(law: Expression) -> Iterator[list[Any]]:

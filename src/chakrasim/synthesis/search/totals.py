@@ -232,9 +232,13 @@ def _products(
     found: dict[bytes, tuple[Floats, dict[str, int]]] = {}
     times: dict[bytes, tuple[Floats, dict[str, int]]] = {}
     times[often.astype(np.float64).tobytes()] = often.astype(np.float64), {}
+    turns_of: dict[str, list[str]] = {}
     for name, values in sums.items():
         of = summand(name) or Summand(-1, "", TOTAL)
-        for turn in _turns(sums[total_of(of.role, "", of.which)], turns):
+        role = total_of(of.role, "", of.which)
+        if role not in turns_of:
+            turns_of[role] = [*_turns(sums[role], turns)]
+        for turn in turns_of[role]:
             column, own = (values, {name: 2}) if not turn else (values / turns[turn], {name: 2, turn: -2})
             column = column.astype(np.float64)
             if column.any():
@@ -244,13 +248,20 @@ def _products(
     for powers, product in products.items():
         for column, own in times.values():
             if len(found) < COLUMNS:
-                both = {name: own.get(name, 0) + dict(powers).get(name, 0) for name in {**dict(powers), **own}}
                 made = product * column
-                found.setdefault(made.tobytes(), (made, {name: power for name, power in both.items() if power}))
+                found.setdefault(made.tobytes(), (made, times_powers(powers, own)))
     if not found:
         return Products([], [], np.zeros((len(wanted), 0)))
     table = np.stack([column for column, _ in found.values()], axis=1) / wanted[:, None]
     return Products([own for _, own in found.values()], [""] * len(found), table)
+
+
+def times_powers(one: Powers, other: Mapping[str, int]) -> dict[str, int]:
+    """Powers of a product of two."""
+    both = dict(one)
+    for name, power in other.items():
+        both[name] = both.get(name, 0) + power
+    return {name: power for name, power in both.items() if power}
 
 
 def _turns(often: Ints, turns: Mapping[str, Ints]) -> Iterator[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 TOTAL: Final = 7_000_000_000
 """Numbers that all searches together look at, about; each takes some 10 ns."""
@@ -21,11 +24,24 @@ LITTLE: Final = 8_000_000
 
 @dataclass
 class Work:
-    """``left``: for all laws; ``own``: for the one that is looked for, which may take at ``most`` so much."""
+    """``left``: for all laws; ``own``: for the one that is looked for, which may take at ``most`` so much; ``done``: what
+    was found, by what was asked."""
 
     left: int = TOTAL
     own: int = MOST
     most: int = MOST
+    done: dict[bytes, Any] = field(default_factory=dict)
+
+    def once(self, asked: bytes, search: Callable[[], T]) -> T:
+        """What a search finds that asks for no more than this, and takes work but once; given up, it is not kept."""
+        key = blake2b(asked).digest()
+        if key in self.done:
+            found: T = self.done[key]
+            return found
+        found = search()
+        if not self.is_spent:
+            self.done[key] = found
+        return found
 
     def begin(self) -> None:
         """The next law."""
