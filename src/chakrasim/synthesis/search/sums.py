@@ -1,7 +1,6 @@
 """Sums of products of powers, found from examples: of all products that are tried, the few that give every example
 together. Two are searched for in all pairs; more by basis pursuit (Chen, Donoho and Saunders 1998): of the sums that
-give the examples the one whose terms are least together, a linear program whose columns are generated as they are
-needed.
+give the examples the one whose terms are least together, a linear program.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.util import find_spec
 from itertools import combinations, combinations_with_replacement
 from typing import Any, Final
 
@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Expression
+from chakrasim.synthesis.search.least import Floats, least
 from chakrasim.synthesis.search.work import Work
-
-Floats = NDArray[np.float64]
 
 TERMS: Final = 12
 """Of a sum, at most."""
@@ -31,16 +30,18 @@ PRODUCTS: Final = 24_000
 _PAIRED: Final = 600
 """Products of which all pairs are tried."""
 _FIRST: Final = 200
-"""Products that a linear program begins with, and those that join it at a time."""
-_ROUNDS: Final = 6
+"""Products of which a sum is looked for before all are."""
+_SAME: Final = 600
+"""Products that cost least together of which few are looked for, at most."""
+_STEPS: Final = 16
+_STEP: Final = 30_000
+"""Of a search for weights, and what one costs beside what comes of the size."""
 _PLAIN: Final = 1024 * 9 * 5
 """What factors of a sum are parts of: sevenths are what comes of powers of few numbers."""
-_AGAIN: Final = 1
-"""How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
 """What it costs to leave an example, where a term that is all of it costs 1."""
-_EXACT: Final = 1e-9
-"""What may be left of the examples where a linear program has given them all."""
+_LEFT: Final = 1e-6
+"""What may be left of the examples where all are given."""
 _NONE: Final = 1e-7
 """Weights, and shares of a sum, below are 0."""
 
@@ -88,11 +89,13 @@ def rounded_sums(
     rows = spread(most, ROWS)
     target, slack = most[rows], (over[rows] - 1) / most[rows]
     pick = [{name: column[rows] for name, column in each.items()} for each in (above, below)]
-    products = _products(target, pick[0], pick[1], {}, 3)
+    products = _products(target, pick[0], pick[1], {}, 3).few(_FIRST)
     work.spend(3 * products.table.size)
-    taken = _pursued(products, work, slack)
-    for finest in (1, 8):
-        yield from () if taken is None else _said(products, taken, 1 - slack / 2, finest)
+    largest = np.abs(products.table).max(axis=0)
+    weights = _corner(products.table / largest, work, slack) if _has_scipy() else None
+    taken = [] if weights is None else np.flatnonzero(np.abs(weights) > max(_NONE, float(slack.max()))).tolist()
+    for finest in (1, 8) if 0 < len(taken) <= _most(len(rows)) else ():
+        yield from _said(products, taken, 1 - slack / 2, finest)
 
 
 def spread(wanted: NDArray[Any], count: int) -> NDArray[np.int64]:
@@ -154,70 +157,64 @@ def _best_pairs(table: Floats) -> Iterator[list[int]]:
 
 def few_terms(products: Products, work: Work) -> Iterator[Expression]:
     """The sum of ones of few products, if there is one."""
-    taken = work.once(products.table.tobytes(), lambda: _pursued(products, work))
+    taken = work.once(products.table.tobytes(), lambda: _pursued(products.table, work))
     if taken is not None:
         yield from _said(products, taken)
 
 
-def _pursued(products: Products, work: Work, slack: Floats | None = None) -> list[int] | None:
-    """The terms of the sum of ones, or of what is less by no more than the ``slack``, float64[n], that costs least, if
-    they are few. None without SciPy."""
-    try:
-        from scipy.optimize import linprog
-    except ImportError:
+def _pursued(table: Floats, work: Work) -> list[int] | None:
+    """The columns of the sum of ones that costs least, if they are few: of the first, else of all. None without SciPy."""
+    if not _has_scipy():
         return None
-    largest = np.abs(products.table).max(axis=0)
-    table = products.table / largest
-    rows = len(table)
-    most = min(TERMS, rows // 3)
-    away = np.concatenate([np.eye(rows), -np.eye(rows)], axis=1)
-    free = np.zeros((rows, 0)) if slack is None else np.eye(rows)
-    ends = [] if slack is None else [(0.0, float(end)) for end in slack]
-    least = _NONE if slack is None else max(_NONE, float(slack.max()))
-
-    def solved(columns: NDArray[np.int64], prices: Floats) -> tuple[Floats, Floats, float]:
-        """Weights of these columns, what the examples are worth, and what is left of them."""
-        matrix = np.concatenate([table[:, columns], -table[:, columns], away, free], axis=1)
-        cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY), np.zeros(free.shape[1])])
-        work.spend(40 * matrix.size)
-        found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs-ds", options={"presolve": False},
-                        bounds=[(0.0, None)] * (matrix.shape[1] - len(ends)) + ends)  # fmt: skip
-        if found.status != 0:
-            return np.zeros(len(columns)), np.zeros(rows), np.inf
-        count = len(columns)
-        return (
-            found.x[:count] - found.x[count : 2 * count],
-            found.eqlin.marginals,
-            float(found.x[2 * count :][: 2 * rows].sum()),
-        )
-
-    def is_few(weights: Floats, left: float) -> bool:
-        return left <= _EXACT and int((np.abs(weights) > least).sum()) <= most
-
-    chosen = np.arange(min(_FIRST, table.shape[1]))
-    for _ in range(_ROUNDS):
-        weights, worths, left = solved(chosen, np.ones(len(chosen)))
-        if is_few(weights, left):
-            break
+    rows, columns = table.shape
+    for count in (_FIRST, columns) if columns > _FIRST else (columns,):
+        scaled = table[:, :count] / np.abs(table[:, :count]).max(axis=0)
+        work.spend(_STEPS * (_STEP + rows * rows * count // 100))
+        weights, left = least(scaled, _AWAY)
+        taken = np.flatnonzero(np.abs(weights) > _NONE)
+        if left <= _LEFT and len(taken) > _most(rows):
+            taken = _fewer(scaled, taken, work)
+        if left <= _LEFT and 0 < len(taken) <= _most(rows):
+            return [int(one) for one in taken]
         if work.is_spent:
             return None
-        worth = np.abs(worths @ table)
-        worth[chosen] = 0
-        more = np.argsort(-worth, kind="stable")[:_FIRST]
-        more = more[worth[more] > 1 + 1e-6]
-        if not len(more):
-            break
-        chosen = np.concatenate([chosen, more])
-    else:
+    return None
+
+
+def _fewer(table: Floats, taken: NDArray[np.int64], work: Work) -> NDArray[np.int64]:
+    """Of columns that cost least together those of a corner of what they span, where there is more than the one."""
+    if len(taken) > _SAME or np.linalg.matrix_rank(table[:, taken]) == len(taken):
+        return taken
+    weights = _corner(table[:, taken], work)
+    return taken if weights is None else taken[np.abs(weights) > _NONE]
+
+
+def _corner(table: Floats, work: Work, slack: Floats | None = None) -> Floats | None:
+    """Weights of least sum, few of which are not 0, that give ones, or what is less by no more than the ``slack``,
+    float64[n]; None where none do."""
+    from scipy.optimize import linprog
+
+    rows, columns = table.shape
+    free = np.zeros((rows, 0)) if slack is None else np.eye(rows)
+    ends = [] if slack is None else [(0.0, float(end)) for end in slack]
+    matrix = np.concatenate([table, -table, np.eye(rows), -np.eye(rows), free], axis=1)
+    cost = np.concatenate([np.ones(2 * columns), np.full(2 * rows, _AWAY), np.zeros(free.shape[1])])
+    work.spend(40 * matrix.size)
+    found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs-ds", options={"presolve": False},
+                    bounds=[(0.0, None)] * (2 * (rows + columns)) + ends)  # fmt: skip
+    if found.status != 0 or found.x[2 * columns : 2 * (rows + columns)].sum() > _LEFT:
         return None
-    for _ in range(_AGAIN):
-        if left > _EXACT or is_few(weights, left) or work.is_spent:
-            break
-        weights, _, left = solved(chosen, 1 / (np.abs(weights) + 1e-3))
-    taken = chosen[np.abs(weights) > least]
-    if left > 1e-6 or not 0 < len(taken) <= most:
-        return None
-    return [int(one) for one in taken]
+    weights: Floats = found.x[:columns] - found.x[columns : 2 * columns]
+    return weights
+
+
+def _most(rows: int) -> int:
+    """How many terms are few."""
+    return min(TERMS, rows // 3)
+
+
+def _has_scipy() -> bool:
+    return find_spec("scipy") is not None
 
 
 def _said(
