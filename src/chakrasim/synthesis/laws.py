@@ -267,11 +267,12 @@ def _shares(few: Examples, work: Work) -> Iterator[Expression]:
     probes = _probes(few)
     wanted, table = probes.wanted, _stacked(probes)
     names = [["column", name] for name in probes.columns]
-    for count, over in zip(names, table, strict=True):
-        low, high = (wanted - 1.0) * over, (wanted + 1.0) * over
-        may_be = (low - np.abs(low) * EXACT <= table) & (table <= high + np.abs(high) * EXACT)
+    work.spend(len(names) ** 2 * FIRST)
+    begin = table[:, :FIRST]
+    for at in np.flatnonzero(_may_share(wanted[:FIRST], begin, begin)).tolist():
+        count, over = names[at], table[at]
         work.spend(len(names) * len(probes))
-        if not may_be.all(axis=1).any():
+        if not _may_share(wanted, table, table[at : at + 1]).any():
             continue
         places = np.flatnonzero(((table >= 0) & (table < over)).all(axis=1)).tolist()
         work.spend(len(names) * len(probes) * len(places))
@@ -280,6 +281,14 @@ def _shares(few: Examples, work: Work) -> Iterator[Expression]:
             near = np.flatnonzero((first == wanted[:FIRST]).all(axis=1))
             for of in near[((table[near] + table[place]) // over == wanted).all(axis=1)].tolist():
                 yield ["//", ["+", names[of], names[place]], count]
+
+
+def _may_share(wanted: Ints, table: Ints, over: Ints) -> NDArray[np.bool_]:
+    """bool[counts]: over which of these, int64[counts, n], a row of the table divides to about what is wanted."""
+    low, high = (wanted - 1.0) * over[:, None], (wanted + 1.0) * over[:, None]
+    near = (low - np.abs(low) * EXACT <= table) & (table <= high + np.abs(high) * EXACT)
+    found: NDArray[np.bool_] = near.all(axis=2).any(axis=1)
+    return found
 
 
 _OPERATIONS: Final[Mapping[str, Callable[[Ints, Ints], Ints]]] = {
@@ -348,15 +357,15 @@ def _line(few: Examples, logs: Mapping[str, Floats]) -> tuple[float, dict[str, f
 def independent(logs: Mapping[str, Floats]) -> list[str]:
     """Columns of which none is a product of powers of the ones before."""
     count = len(next(iter(logs.values()), ()))
-    basis: list[Floats] = [np.ones(count) / np.sqrt(count)]
+    basis = np.full((1, count), 1 / np.sqrt(count))
     chosen = []
     for name, column in logs.items():
-        rest = column.copy()
+        rest = column
         for _ in range(2):
-            for one in basis:
-                rest -= one * float(one @ rest)
-        if np.linalg.norm(rest) > 1e-8 * max(float(np.linalg.norm(column)), 1e-300):
-            basis.append(rest / np.linalg.norm(rest))
+            rest = rest - (basis @ rest) @ basis
+        length = float(np.linalg.norm(rest))
+        if length > 1e-8 * max(float(np.linalg.norm(column)), 1e-300):
+            basis = np.concatenate([basis, rest[None] / length])
             chosen.append(name)
     return chosen
 
@@ -602,7 +611,7 @@ def tests_of(few: Examples, choices: bool, work: Work) -> Iterator[Test]:
         if room < len(own):
             break
     held = np.concatenate(parts)
-    first = once(held ^ held[:, :1])
+    first = once(np.packbits(held ^ held[:, :1], axis=1))
     first = first[held[first].any(axis=1) & ~held[first].all(axis=1)]
     scores = [fit.left(held[at]) for at in first.tolist()] if fit else _mixed(kind, held[first])
     for at in first[np.argsort(scores, kind="stable")[:40]].tolist():

@@ -153,7 +153,7 @@ def _either(conditions: _Conditions, target: Held, work: Work) -> _Conditions:
     """Pairs of cheap conditions of which one or the other holds all over the target."""
     on = conditions.held[:, target]
     usable = np.flatnonzero((conditions.prices == PRICES[0]) & on.any(axis=1) & ~on.all(axis=1))
-    cheap = conditions.some(usable[once(conditions.held[usable])[:PAIRED]])
+    cheap = conditions.some(usable[once(np.packbits(conditions.held[usable], axis=1))[:PAIRED]])
     missed = (~cheap.held[:, target]).astype(np.float32)
     work.spend(len(missed) ** 2 * int(target.sum()) // 10)
     one, two = np.nonzero(np.triu(missed @ missed.T == 0, 1))
@@ -163,10 +163,9 @@ def _either(conditions: _Conditions, target: Held, work: Work) -> _Conditions:
                    held=cheap.held[one] | cheap.held[two])  # fmt: skip
 
 
-def once(rows: Held) -> Ints:
+def once(rows: NDArray[Any]) -> Ints:
     """The first of equal rows, in order."""
-    packed = np.packbits(rows, axis=1)
-    text, width = packed.tobytes(), packed.shape[1]
+    text, width = rows.tobytes(), rows[:1].nbytes
     first: dict[bytes, int] = {}
     for at in range(len(rows)):
         first.setdefault(text[at * width : (at + 1) * width], at)
@@ -176,7 +175,7 @@ def once(rows: Held) -> Ints:
 def _cheapest(conditions: _Conditions, target: Held, work: Work) -> tuple[int, list[list[Test]]] | None:
     """Conditions that together hold for the target alone, and what they cost."""
     usable = conditions.some(np.flatnonzero(conditions.held[:, target].all(axis=1) & ~conditions.held.all(axis=1)))
-    usable = usable.some(once(usable.held))
+    usable = usable.some(once(np.packbits(usable.held, axis=1)))
     outs = ~usable.held[:, ~target]
     if not outs.any(axis=0).all():
         return None

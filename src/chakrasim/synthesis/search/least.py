@@ -60,7 +60,7 @@ class _Program:
 
 
 def least(table: Floats, away: float) -> tuple[Floats, float]:
-    """Weights, float64[columns], of a table, float64[rows, columns], that give ones, and what is left of the ones, which
+    """Weights, float64[columns], of a table, float64[rows, columns], that give ones, and what is left of the ones: it
     costs ``away`` times what weights cost."""
     rows, columns = table.shape
     program = _Program(table, np.concatenate([np.ones(2 * columns), np.full(2 * rows, away)]))

@@ -16,7 +16,7 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
-from chakrasim.synthesis.search.sums import ROWS, Floats, Products, few_terms, spread
+from chakrasim.synthesis.search.sums import ROWS, Floats, Powers, Products, few_terms, spread
 from chakrasim.synthesis.search.totals import FIRST, NEXT, TOTAL, turned
 from chakrasim.synthesis.search.work import LITTLE, MOST
 
@@ -157,13 +157,12 @@ def _of_terms(wanted: Ints, table: Table, known: Known, terms: Terms) -> Express
     columns = table.asked(["sum", terms])
     shares = _shares({name: own for name, own in table.columns(1).items()
                       if own.min() > 0 and 1 < len(np.unique(own)) <= CHOICES}, len(wanted))  # fmt: skip
-    powers: list[dict[str, int]] = []
+    powers: list[tuple[Powers, Powers]] = []
     made: list[Floats] = []
     for _, _, own in terms:
         term = value(["sum", [[1, 1, own]]], columns, len(wanted)).astype(np.float64)
         for beside, share in shares if term.any() else ():
-            both = {name: own.get(name, 0) + beside.get(name, 0) for name in {**own, **beside}}
-            powers.append({name: power for name, power in both.items() if power})
+            powers.append((own, beside))
             made.append(term * share)
     if not made:
         return None

@@ -46,12 +46,15 @@ _NONE: Final = 1e-7
 """Weights, and shares of a sum, below are 0."""
 
 
+Powers = Mapping[str, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of powers, by number: ``powers`` are twice those of each column; ``where`` the column that has to be 0
-    for the product to count, "" for none. ``table`` float64[n, products]: their values."""
+    """Products of powers, by number: ``powers`` are twice those of each column, of two factors; ``where`` the column
+    that has to be 0 for the product to count, "" for none. ``table`` float64[n, products]: their values."""
 
-    powers: list[dict[str, int]]
+    powers: list[tuple[Powers, Powers]]
     where: list[str]
     table: Floats
 
@@ -137,7 +140,7 @@ def _products(
     joined = np.concatenate(tables, axis=1)[:, order]
     kept = np.abs(joined).max(axis=0) > 0
     chosen = order[kept]
-    return Products([powers[i % len(powers)] for i in chosen], [where[i] for i in chosen], joined[:, kept])
+    return Products([(powers[i % len(powers)], {}) for i in chosen], [where[i] for i in chosen], joined[:, kept])
 
 
 def _best_pairs(table: Floats) -> Iterator[list[int]]:
@@ -163,7 +166,7 @@ def few_terms(products: Products, work: Work) -> Iterator[Expression]:
 
 
 def _pursued(table: Floats, work: Work) -> list[int] | None:
-    """The columns of the sum of ones that costs least, if they are few: of the first, else of all. None without SciPy."""
+    """The columns of the sum of ones that costs least, of the first or of all, if they are few. None without SciPy."""
     if not _has_scipy():
         return None
     rows, columns = table.shape
@@ -235,8 +238,15 @@ def _said(
             continue
         if not factor or _PLAIN % factor.denominator or (finest is None and abs(float(factor) / slope - 1) > 1e-4):
             return
-        terms.setdefault(products.where[one], []).append([factor.numerator, factor.denominator, products.powers[one]])
+        powers = _both(*products.powers[one])
+        terms.setdefault(products.where[one], []).append([factor.numerator, factor.denominator, powers])
     said: Expression = ["sum", terms.pop("", [])]
     for name, own in terms.items():
         said = ["+", said, ["if", [name, "==", "", 0], ["sum", own], ["const", 0, 1]]]
     yield said
+
+
+def _both(one: Powers, other: Powers) -> dict[str, int]:
+    """Powers of a product of two."""
+    both = {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+    return {name: power for name, power in both.items() if power}

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.loops import Place
-from chakrasim.synthesis.search.sums import Floats, Products, few_terms
+from chakrasim.synthesis.search.conditions import once
+from chakrasim.synthesis.search.sums import Floats, Powers, Products, few_terms
 from chakrasim.synthesis.search.work import Work
 
 TOTAL: Final = "total of "
@@ -31,8 +32,6 @@ COLUMNS: Final = 4_000
 """That a law is looked for in, at most."""
 DEGREE: Final = 2
 """Columns of a product that is as often as something comes."""
-Powers = tuple[tuple[str, int], ...]
-"""Of columns, twice."""
 LARGEST: Final = float(1 << 62)
 
 
@@ -212,7 +211,7 @@ def law_of_totals(
     wanted: Ints,
     sums: Mapping[str, Ints],
     turns: Mapping[str, Ints],
-    products: Mapping[Powers, Floats],
+    products: Sequence[tuple[Powers, Floats]],
     often: Ints,
     work: Work,
 ) -> Expression | None:
@@ -226,42 +225,35 @@ def law_of_totals(
 
 
 def _products(
-    wanted: Floats, sums: Mapping[str, Ints], turns: Mapping[str, Ints], products: Mapping[Powers, Floats], often: Ints
+    wanted: Floats,
+    sums: Mapping[str, Ints],
+    turns: Mapping[str, Ints],
+    products: Sequence[tuple[Powers, Floats]],
+    often: Ints,
 ) -> Products:
     """Candidates, each over what is wanted."""
-    found: dict[bytes, tuple[Floats, dict[str, int]]] = {}
-    times: dict[bytes, tuple[Floats, dict[str, int]]] = {}
-    times[often.astype(np.float64).tobytes()] = often.astype(np.float64), {}
+    single, named = [], list[tuple[Powers, Powers]]()
+    times: list[tuple[Floats, Powers]] = [(often.astype(np.float64), {})]
     turns_of: dict[str, list[str]] = {}
     for name, values in sums.items():
         of = summand(name) or Summand(-1, "", TOTAL)
         role = total_of(of.role, "", of.which)
         if role not in turns_of:
             turns_of[role] = [*_turns(sums[role], turns)]
-        for turn in turns_of[role]:
+        for turn in turns_of[role] if values.any() else ():
             column, own = (values, {name: 2}) if not turn else (values / turns[turn], {name: 2, turn: -2})
-            column = column.astype(np.float64)
-            if column.any():
-                found.setdefault(column.tobytes(), (column, own))
-                if not of.name:
-                    times.setdefault(column.tobytes(), (column, own))
-    for powers, product in products.items():
-        for column, own in times.values():
-            if len(found) < COLUMNS:
-                made = product * column
-                found.setdefault(made.tobytes(), (made, times_powers(powers, own)))
-    if not found:
-        return Products([], [], np.zeros((len(wanted), 0)))
-    table = np.stack([column for column, _ in found.values()], axis=1) / wanted[:, None]
-    return Products([own for _, own in found.values()], [""] * len(found), table)
-
-
-def times_powers(one: Powers, other: Mapping[str, int]) -> dict[str, int]:
-    """Powers of a product of two."""
-    both = dict(one)
-    for name, power in other.items():
-        both[name] = both.get(name, 0) + power
-    return {name: power for name, power in both.items() if power}
+            single.append(column.astype(np.float64))
+            named.append((own, {}))
+            if not of.name:
+                times.append((single[-1], own))
+    rows = len(wanted)
+    times = [times[at] for at in once(np.stack([column for column, _ in times])).tolist()]
+    factors = np.stack([column for column, _ in times])
+    made = np.reshape([product * factors for _, product in products], (-1, rows))
+    named += [(powers, own) for powers, _ in products for _, own in times]
+    every = np.concatenate([np.reshape(single, (-1, rows)), made])
+    kept = once(every)[:COLUMNS]
+    return Products([named[at] for at in kept.tolist()], [""] * len(kept), every[kept].T / wanted[:, None])
 
 
 def _turns(often: Ints, turns: Mapping[str, Ints]) -> Iterator[str]:
@@ -272,14 +264,12 @@ def _turns(often: Ints, turns: Mapping[str, Ints]) -> Iterator[str]:
         yield from (name for name, own in turns.items() if not (often % own).any())
 
 
-def products_of(above: Mapping[str, Floats], below: Mapping[str, Floats]) -> dict[Powers, Floats]:
+def products_of(above: Mapping[str, Floats], below: Mapping[str, Floats]) -> list[tuple[Powers, Floats]]:
     """Of one or two columns ``above``, perhaps over one ``below``."""
-    found: dict[Powers, Floats] = {}
+    found: list[tuple[Powers, Floats]] = []
     for over in (each for count in range(1, DEGREE + 1) for each in combinations_with_replacement(above, count)):
         product = np.prod([above[name] for name in over], axis=0)
         own = {name: 2 * over.count(name) for name in over}
-        found[tuple(own.items())] = product
-        for name in below:
-            if name not in over:
-                found[(*own.items(), (name, -2))] = product / below[name]
+        found.append((own, product))
+        found += [({**own, name: -2}, product / divisor) for name, divisor in below.items() if name not in over]
     return found

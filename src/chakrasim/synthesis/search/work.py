@@ -24,8 +24,8 @@ LITTLE: Final = 8_000_000
 
 @dataclass
 class Work:
-    """``left``: for all laws; ``own``: for the one that is looked for, which may take at ``most`` so much; ``done``: what
-    was found, by what was asked."""
+    """``left``: for all laws; ``own``: for the one that is looked for, which may take at ``most`` so much; ``done``:
+    what was found, by what was asked."""
 
     left: int = TOTAL
     own: int = MOST
