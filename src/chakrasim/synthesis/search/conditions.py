@@ -53,9 +53,8 @@ class _Conditions:
 
     def and_also(self, other: _Conditions) -> _Conditions:
         """These and others of the same tests."""
-        pairs = ((self.prices, other.prices), (self.tests, other.tests), (self.held, other.held))
-        prices, tests, held = map(np.concatenate, pairs)
-        return _Conditions(self.said, prices, tests, held)
+        prices, tests = np.concatenate([self.prices, other.prices]), np.concatenate([self.tests, other.tests])
+        return _Conditions(self.said, prices, tests, np.concatenate([self.held, other.held]))
 
     def tests_of(self, row: int) -> list[Test]:
         """Those of a condition."""
@@ -99,7 +98,8 @@ def _conditions(columns: Mapping[str, Ints], count: int, work: Work) -> _Conditi
     """Conditions that hold somewhere and not everywhere, cheap ones first, as far as half of the law's work goes."""
     most = work.own // 2
     every: list[list[Any]] = []
-    prices, tests = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    prices: list[Ints] = [np.zeros(0, np.int64)]
+    tests: list[Ints] = [np.zeros(0, np.int64)]
     held = [np.zeros((0, count), np.bool_)]
     for price, said, where in _tests(columns, work):
         work.spend((500 + count) * len(said))
@@ -107,7 +107,7 @@ def _conditions(columns: Mapping[str, Ints], count: int, work: Work) -> _Conditi
             break
         rows = np.flatnonzero(where.any(axis=1) & ~where.all(axis=1))
         tests.append((2 * (len(every) + rows[:, None]) + [0, 1]).ravel())
-        prices.append(np.full(2 * len(rows), price))
+        prices.append(np.full(2 * len(rows), price, np.int64))
         held.append(np.stack([where[rows], ~where[rows]], axis=1).reshape(-1, count))
         every += said
     one = np.concatenate(tests)

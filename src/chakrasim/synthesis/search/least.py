@@ -39,7 +39,8 @@ class _Program:
         """float64[rows]: what these give."""
         rows, columns = self.table.shape
         weights, left = x[: 2 * columns].reshape(2, columns), x[2 * columns :].reshape(2, rows)
-        return self.table @ (weights[0] - weights[1]) + left[0] - left[1]
+        found: Floats = self.table @ (weights[0] - weights[1]) + left[0] - left[1]
+        return found
 
     def worth(self, y: Floats) -> Floats:
         """float64[2 columns + 2 rows]: what each is worth by the worth of rows."""

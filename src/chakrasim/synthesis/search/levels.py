@@ -49,6 +49,8 @@ PLAIN: Final = -2
 """The same: a plain law alone."""
 ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
+_ALIKE: Final = 1e-9
+"""Two columns whose products differ by less than this share vary alike."""
 METERED: Final = " of meter "
 """In names of columns of what adds up along a loop."""
 
@@ -324,39 +326,62 @@ def _along_two(wanted: Ints, table: Table, known: Known, cases: int) -> Expressi
 
 def _two_slopes(wanted: Ints, one: Ints, other: Ints, group: Ints) -> list[tuple[NDArray[np.bool_], Ints]] | None:
     """The same as `_slopes` for each of two columns together; groups in which they go alike tell nothing."""
-    order = np.argsort(group, kind="stable")
-    begins = np.flatnonzero(np.diff(group[order], prepend=-1))
-    found = [(np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)) for _ in range(2)]
-    for rows in np.split(order, begins[1:]):
-        rise = wanted[rows] - wanted[rows[0]]
-        across = np.stack([column[rows] - column[rows[0]] for column in (one, other)], axis=1)
-        varies = np.flatnonzero(across.any(axis=0))
-        slopes, _, rank, _ = np.linalg.lstsq(across[:, varies].astype(np.float64), rise.astype(np.float64), rcond=None)
-        whole = np.rint(slopes).astype(np.int64)
-        if rank < len(varies):
-            continue
-        if (across[:, varies] @ whole != rise).any():
-            return None
-        for at, slope in zip(varies.tolist(), whole.tolist(), strict=True):
-            found[at][0][rows], found[at][1][rows] = True, slope
-    return found if all(told.any() for told, _ in found) else None
+    along = _Along(wanted, np.stack([one, other]), group)
+    slopes, told = along.slopes()
+    if not along.holds(slopes, told):
+        return None
+    varies = (told & (np.diagonal(along.squares) > 0).T)[:, along.of]
+    found = [(here, np.where(here, own[along.of], 0)) for here, own in zip(varies, slopes, strict=True)]
+    return found if varies.any(axis=1).all() else None
 
 
 def _slopes(wanted: Ints, column: Ints, group: Ints) -> tuple[NDArray[np.bool_], Ints] | None:
     """bool[n], int64[n]: in which groups the column has two values, and how much more is wanted there for each one more
     of it. None if that is no whole number, not the same all over a group, or nowhere different from 0."""
-    order = np.argsort(group, kind="stable")
-    begins = np.flatnonzero(np.diff(group[order], prepend=-1))
-    told, value = np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
-    for rows in np.split(order, begins[1:]):
-        rise, across = wanted[rows] - wanted[rows[0]], column[rows] - column[rows[0]]
-        at = int(np.abs(across).argmax())
-        if not across[at]:
-            if rise.any():
-                return None
-            continue
-        slope = int(rise[at]) // int(across[at])
-        if (rise != across * slope).any():
-            return None
-        told[rows], value[rows] = True, slope
-    return (told, value) if value.any() else None
+    along = _Along(wanted, np.stack([column, np.zeros_like(column)]), group)
+    slopes, told = along.slopes()
+    if not along.holds(slopes, told):
+        return None
+    value = slopes[0][along.of]
+    return ((along.squares[0, 0] > 0)[along.of], value) if value.any() else None
+
+
+class _Along:
+    """What is wanted along two columns, int64[2, n], each less what it is at the first of its group: ``rise`` int64[n],
+    ``across`` int64[2, n]; ``of`` int64[n]: of which group; ``squares`` float64[2, 2, groups]: products of columns."""
+
+    def __init__(self, wanted: Ints, columns: Ints, group: Ints) -> None:
+        _, first, self.of = np.unique(group, return_index=True, return_inverse=True)
+        begin = first[self.of]
+        self.rise, self.across = wanted - wanted[begin], columns - columns[:, begin]
+        self.squares = np.array([self._along(one) for one in self.across])
+
+    def _along(self, own: Ints) -> NDArray[np.float64]:
+        """float64[2, groups]: products with the columns, added up."""
+        return np.array([np.bincount(self.of, own.astype(np.float64) * column) for column in self.across])
+
+    def slopes(self) -> tuple[Ints, NDArray[np.bool_]]:
+        """int64[2, groups]: whole slopes of least squares, and where there are such: not where both columns vary
+        alike."""
+        (one, both), (_, other) = self.squares
+        apart = one * other - both * both
+        two = apart > _ALIKE * one * other
+        found = np.zeros((2, len(one)), np.int64)
+        for _ in range(2):  # what rounding leaves of large numbers the second time tells
+            first, second = self._along(self.rise - self._made(found))
+            found[0] += _whole(np.where(two, first * other - second * both, first), np.where(two, apart, one))
+            found[1] += _whole(np.where(two, second * one - first * both, second), np.where(two, apart, other))
+        return found, two | (one * other == 0)
+
+    def _made(self, slopes: Ints) -> Ints:
+        made: Ints = (slopes[:, self.of] * self.across).sum(axis=0)
+        return made
+
+    def holds(self, slopes: Ints, told: NDArray[np.bool_]) -> bool:
+        """Whether the slopes give all of the groups that are told."""
+        return not (told[self.of] & (self._made(slopes) != self.rise)).any()
+
+
+def _whole(over: NDArray[np.float64], under: NDArray[np.float64]) -> Ints:
+    """What is over so much, 0 over none."""
+    return np.rint(over / np.where(under == 0, 1, under)).astype(np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Expression
-from chakrasim.synthesis.search.least import Floats, least
+from chakrasim.synthesis.search.least import least
 from chakrasim.synthesis.search.work import Work
 
 TERMS: Final = 12
@@ -29,8 +29,8 @@ PRODUCTS: Final = 24_000
 """Products that are tried, at most."""
 _PAIRED: Final = 600
 """Products of which all pairs are tried."""
-_FIRST: Final = 200
-"""Products of which a sum is looked for before all are."""
+_FIRST: Final = (200, 800)
+"""Products of which a sum is looked for before more are: simple ones."""
 _SAME: Final = 600
 """Products that cost least together of which few are looked for, at most."""
 _STEPS: Final = 16
@@ -46,6 +46,7 @@ _NONE: Final = 1e-7
 """Weights, and shares of a sum, below are 0."""
 
 
+Floats = NDArray[np.float64]
 Powers = Mapping[str, int]
 
 
@@ -89,10 +90,10 @@ def rounded_sums(
     most: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], over: Floats, work: Work
 ) -> Iterator[Expression]:
     """Sums of products that are at most so much, float64[n], and less by less than ``over``: what is rounded up."""
-    rows = spread(most, ROWS)
+    rows = spread(most, FEW_ROWS)
     target, slack = most[rows], (over[rows] - 1) / most[rows]
     pick = [{name: column[rows] for name, column in each.items()} for each in (above, below)]
-    products = _products(target, pick[0], pick[1], {}, 3).few(_FIRST)
+    products = _products(target, pick[0], pick[1], {}, 3).few(_FIRST[0])
     work.spend(3 * products.table.size)
     largest = np.abs(products.table).max(axis=0)
     weights = _corner(products.table / largest, work, slack) if _has_scipy() else None
@@ -170,15 +171,13 @@ def _pursued(table: Floats, work: Work) -> list[int] | None:
     if not _has_scipy():
         return None
     rows, columns = table.shape
-    for count in (_FIRST, columns) if columns > _FIRST else (columns,):
+    for count in (*(most for most in _FIRST if most < columns), columns):
         scaled = table[:, :count] / np.abs(table[:, :count]).max(axis=0)
         work.spend(_STEPS * (_STEP + rows * rows * count // 100))
         weights, left = least(scaled, _AWAY)
         taken = np.flatnonzero(np.abs(weights) > _NONE)
-        if left <= _LEFT and len(taken) > _most(rows):
-            taken = _fewer(scaled, taken, work)
-        if left <= _LEFT and 0 < len(taken) <= _most(rows):
-            return [int(one) for one in taken]
+        if left <= _LEFT and len(taken := _fewer(scaled, taken, work)) <= _most(rows):
+            return [int(one) for one in taken] or None
         if work.is_spent:
             return None
     return None

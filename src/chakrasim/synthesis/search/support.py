@@ -16,7 +16,8 @@ BEYOND: Final = 4.0
 """Bits by which examples say more than their law: one law of sixteen that is all chance comes so far."""
 TESTED: Final = 8
 """Different numbers of a column of which each may be tested."""
-FIRST: Final = 256
+SMALL: Final = 1 << 16
+"""Numbers below are counted, others are sorted."""
 OFFSETS: Final = 6
 """Tests of one column beside another."""
 
@@ -89,8 +90,10 @@ class _Choices:
 
 
 def _few(column: Ints) -> int:
-    """How many different numbers a column has, up to ``TESTED``: most have so many among the first."""
-    return min(len(np.unique(column if len(np.unique(column[:FIRST])) < TESTED else column[:FIRST])), TESTED)
+    """How many different numbers a column has, up to ``TESTED``."""
+    least = int(column.min(initial=0))
+    small = int(column.max(initial=0)) - least < SMALL
+    return min(TESTED, int(np.count_nonzero(np.bincount(column - least))) if small else len(np.unique(column)))
 
 
 def _tests(law: Expression) -> Iterator[list[Any]]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-TOTAL: Final = 7_000_000_000
+TOTAL: Final = 5_000_000_000
 """Numbers that all searches together look at, about; each takes some 10 ns."""
 MOST: Final = 100_000_000
 """One law may take so many at most, or of what is left, this part,"""
