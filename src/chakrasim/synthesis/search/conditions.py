@@ -107,7 +107,7 @@ def _conditions(columns: Mapping[str, Ints], count: int, work: Work) -> _Conditi
             break
         rows = np.flatnonzero(where.any(axis=1) & ~where.all(axis=1))
         tests.append((2 * (len(every) + rows[:, None]) + [0, 1]).ravel())
-        prices.append(np.full(2 * len(rows), price, np.int64))
+        prices.append(np.full_like(tests[-1], price))
         held.append(np.stack([where[rows], ~where[rows]], axis=1).reshape(-1, count))
         every += said
     one = np.concatenate(tests)

@@ -30,7 +30,7 @@ from chakrasim.synthesis.search.meters import Meter, Pieces, summed
 from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
-from chakrasim.synthesis.search.work import AT_FIRST, LITTLE, MOST
+from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
 from chakrasim.trace.kinds import NodeType
 
 TOLD: Final = 6
@@ -172,7 +172,8 @@ class Search:
         self.known.work.most, sure = MOST, {*self.occurrences} - self.unsure
         for loop in self.inner:
             self._mark_like(loop)
-        self._roles(sure, progress)
+        with self.known.work.without(LATER):
+            self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences}, progress, settled=True)
         self._laws_of_times()
