@@ -79,6 +79,7 @@ def _plant(root: Path, mark: Path) -> None:
 
 
 @posix
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", ["CHAKRASIM_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"])
 def test_what_others_can_put_there_is_not_loaded(place: str, filled: Path, tmp_path: Path) -> None:
     root = {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from chakrasim.calibration import calibrate_compute, calibration_json
+from chakrasim.calibration.compute import Calibration
 from chakrasim.calibration.errors import pooled
 from chakrasim.calibration.fit import Samples, fit_efficiency
 from chakrasim.calibration.layers import layer_work, work_for
@@ -157,33 +158,38 @@ def test_the_sample_meets_the_bar() -> None:
     assert any("layer 'gate' is not modelled" in warning for warning in found.warnings)
 
 
-def test_the_whole_data_meet_the_bar(shared_dir: Path) -> None:
+@pytest.fixture(scope="module")
+def fitted(shared_dir: Path) -> Calibration:
+    """All devices."""
+    return calibrate_compute(shared_dir / "validation" / "gpu-kernels-v0")
+
+
+def test_the_whole_data_meet_the_bar(fitted: Calibration) -> None:
     """The bar of the H100: 10 % pooled on models left out; every other device is well below a plain roofline."""
-    found = calibrate_compute(shared_dir / "validation" / "gpu-kernels-v0")
-    products = [error for error in found.errors if error.projection and error.held_out]
+    products = [error for error in fitted.errors if error.projection and error.held_out]
     for device, bar in (("H100", 6.0), ("A6000", 11.0), ("RTX3090", 11.0)):
         mean = pooled([error for error in products if error.device == device])
         assert mean is not None and mean.mape_percent < bar, device
         assert mean.mape_percent < 0.6 * mean.roofline_mape_percent
 
 
-def test_small_kernels_of_an_unseen_model_on_an_h100(shared_dir: Path) -> None:
+def test_small_kernels_of_an_unseen_model_on_an_h100(fitted: Calibration) -> None:
     """Those that caches make faster: normalizations, rotary positions, activations."""
-    found = calibrate_compute(shared_dir / "validation" / "gpu-kernels-v0", gpu="h100")
+    errors = [error for error in fitted.errors if error.held_out and error.device == "H100"]
     for layer, bar in (("layernorm", 4.0), ("rope", 3.0), ("act_fn", 7.0)):
-        mean = pooled([error for error in found.errors if error.held_out and layer in error.layer])
+        mean = pooled([error for error in errors if layer in error.layer])
         assert mean is not None and mean.mape_percent < bar, layer
 
 
-def test_shipped_profiles_are_what_the_fit_gives(shared_dir: Path) -> None:
-    found = calibrate_compute(shared_dir / "validation" / "gpu-kernels-v0", gpu="h100")
+def test_shipped_profiles_are_what_the_fit_gives(fitted: Calibration) -> None:
+    (own,) = [one.profile for one in fitted.devices if one.device == "H100"]
     kinds = {WorkKind.GEMM: ("start_ns", "step_ns", "compute", "bandwidth", "knee", "tail")}
     kinds |= dict.fromkeys((WorkKind.ELEMENTWISE, WorkKind.NORMALIZATION, WorkKind.ROTARY),
                            ("start_ns", "bandwidth", "cached", "cache_bytes"))  # fmt: skip
     for kind, names in kinds.items():
-        fitted, shipped = (one.efficiency[kind] for one in (found.devices[0].profile, load_device("h100")))
+        found, shipped = (one.efficiency[kind] for one in (own, load_device("h100")))
         for name in names:
-            assert getattr(shipped, name) == pytest.approx(getattr(fitted, name), rel=0.02), (kind, name)
+            assert getattr(shipped, name) == pytest.approx(getattr(found, name), rel=0.02), (kind, name)
 
 
 @pytest.mark.parametrize("part", ["", "H100", "H100/lab", "H100/lab/Tiny-1B", "H100/lab/Tiny-1B/tp1"])

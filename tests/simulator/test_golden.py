@@ -103,7 +103,7 @@ def test_every_number_of_the_sample_equals_the_reference(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["analytical", "analytical-options"])
-@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("fold", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_number_of_all_golden_cases_equals_the_reference(name: str, fold: bool, shared_dir: Path) -> None:
     wrong = []
     runs = 0

@@ -36,6 +36,7 @@ def test_every_transmission_is_that_of_the_reference(shared_dir: Path) -> None:
     assert {case["name"]: found for case in cases if (found := differing(case, keep_packets=True))} == {}
 
 
+@pytest.mark.slow
 def test_messages_of_whole_runs_end_when_those_of_the_reference_did(shared_dir: Path) -> None:
     """In the order in which the system layer sent them; one of 33 million transmissions stands for its kind."""
     count = 0
