@@ -125,17 +125,21 @@ class _Graph:
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
         turns = [_first_turn(visit, heads) for visit in visits]
         inner = {a: (edges[a] & own) - heads for a in own}
-        found = {a: inner[a] | {b for b in edges[a] & heads if _begins(visits, turns, a, b)} for a in own}
+        before = {(a, b) for a in own for b in edges[a] & heads if _begins(visits, turns, a, b)}
+        found = {a: inner[a] | {b for b in edges[a] & heads if (a, b) in before} for a in own}
         if all(found[a] == edges[a] & own for a in own):
             found = inner
         part = {one: number for number, each in enumerate(_parts(own, found)) for one in each}
         found = {a: inner[a] | {b for b in found[a] if part[a] == part[b]} for a in own}
-        self.join(found, heads, {(a, b) for a in own for b in (edges[a] & heads) - found[a]})
+        self.join(found, heads, {(a, b) for a in own for b in (edges[a] & heads) - found[a]}, before)
         return found
 
-    def join(self, found: dict[int, set[int]], heads: set[int], cut: set[tuple[int, int]]) -> None:
+    def join(
+        self, found: dict[int, set[int]], heads: set[int], cut: set[tuple[int, int]], before: set[tuple[int, int]]
+    ) -> None:
         """Of the edges to heads that are ``cut``, each of which begins an iteration, those that can be in one are put
-        back: first the ways in which most steps go, a way being all from one head to others, or all others to it."""
+        back: first those of what comes ``before`` the other wherever both come, then the ways in which most steps go, a
+        way being all from one head to others, or all others to it."""
         into = {b for _, b in cut}
         self.looks.spend(len(into) * sum(map(len, found.values())))
         back = {b: _reached(found, b) for b in into}
@@ -145,7 +149,7 @@ class _Graph:
         steps = Counter[tuple[int, bool]]()
         for edge, way in ways.items():
             steps[way] += self.count[edge]
-        for a, b in sorted(free, key=lambda edge: (-steps[ways[edge]], -self.count[edge])):
+        for a, b in sorted(free, key=lambda edge: (edge not in before, -steps[ways[edge]], -self.count[edge])):
             if a not in _reached(found, b):
                 found[a].add(b)
 
