@@ -66,6 +66,17 @@ def test_layers_of_two_kinds_in_turn_are_iterations_of_one_loop() -> None:
     one_loop_of_layers([trace(*each, 2) for each in patterns], 2 * sum(len(pattern) for pattern, _ in patterns))
 
 
+def test_what_is_done_again_before_layers_of_several_kinds_begins_their_iterations() -> None:
+    start, again, norm, *kinds, rest, end = range(8)
+
+    def trace(kind: int, layers: int, recompute: bool) -> list[int]:
+        one = ([again, norm] if recompute else []) + [kind, rest]
+        return [start, *one * layers, end] * 2
+
+    shapes = [(kind, layers, again) for kind in kinds for layers in (1, 2, 3, 4) for again in (False, True)]
+    one_loop_of_layers([trace(*each) for each in shapes], 2 * sum(layers for _, layers, _ in shapes))
+
+
 @pytest.mark.parametrize("kinds", [
     (("ed", True), ("dddd", False), ("d", False)),
     (("eeee", False), ("d", True), ("de", False)),

@@ -106,7 +106,7 @@ def _conditions(columns: Mapping[str, Ints], count: int, work: Work) -> _Conditi
         if work.own < most:
             break
         rows = np.flatnonzero(where.any(axis=1) & ~where.all(axis=1))
-        tests.append((2 * (len(every) + rows[:, None]) + [0, 1]).ravel())
+        tests.append(2 * len(every) + np.stack([2 * rows, 2 * rows + 1], axis=1).ravel())
         prices.append(np.full_like(tests[-1], price))
         held.append(np.stack([where[rows], ~where[rows]], axis=1).reshape(-1, count))
         every += said
