@@ -28,7 +28,7 @@ FIRST: Final = "first of "
 TIMES: Final = " * "
 OPERAND: Final = ("batch", "k", "n")
 """Numbers of a matrix product that are those of what it multiplies by, which are weights."""
-COLUMNS: Final = 4_000
+COLUMNS: Final = 8_000
 """That a law is looked for in, at most."""
 DEGREE: Final = 2
 """Columns of a product that is as often as something comes."""
