@@ -161,7 +161,8 @@ def _best_pairs(table: Floats) -> Iterator[list[int]]:
 
 def few_terms(products: Products, work: Work) -> Iterator[Expression]:
     """The sum of ones of few products, if there is one."""
-    taken = work.once(products.table.tobytes(), lambda: _pursued(products.table, work))
+    asked = b"%d %d|" % products.table.shape + products.table.tobytes()
+    taken = work.once(asked, lambda: _pursued(products.table, work))
     if taken is not None:
         yield from _said(products, taken)
 
