@@ -32,9 +32,18 @@ def test_the_grid_rounds_up_by_its_ratio_at_most(value: int, ratio: float) -> No
     assert grid.up(value + 1) >= up
 
 
+@settings(max_examples=30)
+@given(st.integers(0, 10**13), st.sampled_from([1.001, 1.05, 2.0]))
+def test_the_middle_tells_what_the_next_point_tells_and_is_off_by_half_the_ratio(value: int, ratio: float) -> None:
+    grid = Grid(ratio)
+    middle = grid.middle(value)
+    assert grid.up(middle) == grid.up(value) and grid.middle(grid.up(value)) == middle
+    assert value / ratio**0.5 - 1 <= middle <= value * ratio**0.5 + 1
+
+
 @pytest.mark.parametrize("value", [2**62, 2**63 - 1000, 2**63 - 1])
 def test_the_largest_numbers_stay_of_64_bits(value: int) -> None:
-    assert value <= Grid(1.2).up(value) < 2**63
+    assert value <= Grid(1.2).up(value) < 2**63 and value / 1.2 < Grid(1.2).middle(value) < 2**63
 
 
 @pytest.mark.parametrize("split", [{"pp": 2}, {"tp": 1, "dp": 4}, {"dp": 1}, {"tp": 1, "dp": 1}])
@@ -42,7 +51,7 @@ def test_runs_take_the_time_of_their_nodes(split: dict[str, int]) -> None:
     job = dense(**split)
     found = only_behaviour(job, Grid(1.001), H100)
     before, after = (np.array(makespans(one)) for one in (on_device(job, H100), found))
-    assert (after >= before).all() and (after <= before * 1.002).all()
+    assert (np.abs(after / before - 1) <= 0.001).all()
     for old, new in zip(job.traces, found.traces, strict=True):
         kinds = [Counter(zip(one.types.tolist(), one.attr("comm_type").integers_or(-1).tolist(), strict=True))
                  for one in (old, new)]  # fmt: skip
@@ -67,7 +76,16 @@ def test_nothing_but_behaviour_is_left() -> None:
     assert left <= {"is_cpu_op", "compute_ns", "stream", "comm_type", "comm_size", "pg_name", "comm_peer", "comm_tag"}
     assert not job.parameters and not any(trace.metadata for trace in job.traces)
     assert b"layer" not in bytes_of(list(found.jobs)) and set(job.process_groups) == {"group_a", "group_b", "group_c"}
-    assert all(0 <= one.largest_error <= 0.05 for one in found.price)
+    assert all(abs(one.largest_error) <= 0.025 for one in found.price)
+
+
+def test_messages_just_below_what_a_library_goes_by_do_not_pass_it_together() -> None:
+    """All of them rounded up took another way between nodes, and the step 7.6 % longer."""
+    model = {"layers": 4, "hidden": 576, "heads": 6, "feed_forward": 2048, "vocabulary": 57856, "sequence": 512}
+    split, batch = {"tp": 2, "dp": 8, "zero": 3, "sp": True}, {"micro_batch": 4, "micro_batches": 2}
+    job = cs.transformer_job({"model": model, "parallel": split, "batch": batch})
+    found = cs.obfuscate(job, level="behaviour", device="h100")
+    assert len(found.price) == 3 and all(abs(one.largest_error) <= 0.02 for one in found.price)
 
 
 def test_host_work_memory_and_waits_of_the_host_have_their_place() -> None:
@@ -82,8 +100,8 @@ def test_host_work_memory_and_waits_of_the_host_have_their_place() -> None:
     assert [(node.name, node.data_deps) for node in nodes] == [
         ("compute", ()), ("compute", (0,)), ("compute", ()), ("load", (2,)),
     ]  # fmt: skip
-    assert nodes[0].attrs == {"is_cpu_op": True, "compute_ns": Grid(1.05).up(7000), "tid": 0}
-    assert nodes[1].attrs["host_waits"] and nodes[3].attrs["tensor_size"] == Grid(1.05).up(1000)
+    assert nodes[0].attrs == {"is_cpu_op": True, "compute_ns": Grid(1.05).middle(7000), "tid": 0}
+    assert nodes[1].attrs["host_waits"] and nodes[3].attrs["tensor_size"] == Grid(1.05).middle(1000)
     assert nodes[2].attrs["launch_ns"] == 5
 
 

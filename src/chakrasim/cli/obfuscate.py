@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", metavar="FILE", help=what)
     what = "motifs: so many jobs have whatever is released; default: 5"
     parser.add_argument("-k", type=whole_number(2), metavar="JOBS", help=what)
-    what = "behaviour: sizes and times are rounded up to a grid of this ratio; default: 1.05"
+    what = "behaviour: sizes and times are rounded to a grid of this ratio; default: 1.05"
     parser.add_argument("--ratio", type=real_number, metavar="G", help=what)
     what = "population: what one job more or less may change, as epsilon of differential privacy; default: 4"
     parser.add_argument("--epsilon", type=real_number, metavar="E", help=what)

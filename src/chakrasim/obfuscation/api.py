@@ -33,7 +33,7 @@ LEVELS: Final = ("names", "motifs", "behaviour", "population")
 K: Final = 5
 """So many jobs have what is released of any at level motifs."""
 RATIO: Final = 1.05
-"""Of the grid that sizes and durations are rounded up to."""
+"""Of the grid that sizes and durations are rounded to."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Level behaviour: runs of computation as durations on a declared device, sizes and durations rounded up, nothing else.
+"""Level behaviour: runs of computation as durations on a declared device, sizes and durations rounded, nothing else.
 
 What stays is what a network sees of a job, and when: communication in its order, the groups, and how long ranks compute
 between. Nodes of a line (a stream of the device, a thread of the host) follow one another, so that those between which
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, Final
 
 import numpy as np
@@ -60,6 +61,12 @@ class Grid:
             if point > self._points[-1]:
                 self._points.append(point)
         return min(self._points[bisect_left(self._points, value)], max(value, 2**63 - 1))
+
+    def middle(self, value: int) -> int:
+        """What stands for all whole numbers that go up to the same point as a value: the middle of them by ratio, since
+        steps of times and sizes that are all rounded up take longer, and more of these pass what a library goes by."""
+        point = self.up(value)
+        return isqrt((self._points[bisect_left(self._points, value) - 1] + 1) * point) if point else 0
 
 
 def only_behaviour(job: Job, grid: Grid, profile: DeviceProfile | None) -> Job:
@@ -146,12 +153,12 @@ class _Behaviour:
         node, type_ = run.nodes[0], int(self._trace.types[run.nodes[0]])
         line = self._line[node]
         if type_ in (int(NodeType.COMP_NODE), int(NodeType.METADATA_NODE)):
-            taken = self._grid.up(sum(int(self._times[one]) for one in run.nodes))
+            taken = self._grid.middle(sum(int(self._times[one]) for one in run.nodes))
             attrs: dict[str, object] = {"is_cpu_op": line is not None and line[0] == 1, work.COMPUTE_NS: taken}
             if line is not None:
                 attrs["tid" if line[0] else work.STREAM] = line[1]
             if self._columns[work.LAUNCH].present[run.nodes].any():
-                attrs[work.LAUNCH] = self._grid.up(self._launched(run.nodes))
+                attrs[work.LAUNCH] = self._grid.middle(self._launched(run.nodes))
             if self._waited[run.nodes].any():
                 attrs[work.HOST_WAITS] = True
             made.add(at, "compute", NodeType.COMP_NODE, data, control, duration_micros=-(-taken // 1000), attrs=attrs)
@@ -165,9 +172,9 @@ class _Behaviour:
                 attrs[name] = self._kept(name, node)
         for name in _SIZES:
             if self._columns[name].present[node]:
-                attrs[name] = self._grid.up(self._number(name, node, INTEGER_KINDS))
+                attrs[name] = self._grid.middle(self._number(name, node, INTEGER_KINDS))
         if self._columns[PARTS].present[node]:
-            attrs[PARTS] = [self._grid.up(one) for one in self._number(PARTS, node, _LISTS)]
+            attrs[PARTS] = [self._grid.middle(one) for one in self._number(PARTS, node, _LISTS)]
         made.add(at, _TITLES[NodeType(type_)], type_, data, control, attrs=attrs)
 
     def _launched(self, nodes: list[int]) -> int:
