@@ -2,8 +2,9 @@
 held out, against these, as both replay; and how far two recordings of the same job are apart, the floor.
 
 ``bench_learn_recorded.py FOLDER --keep DIR --held 10 --seed 17``: the folder is as ``record_jobs.py`` writes it:
-recordings, each with NAME.parameters.json beside it, and repeats of some as NAME.0 and so on. ``--design 10`` leaves
-out those held out, and holds out so many of the others: to try changes on.
+recordings, each with NAME.parameters.json beside it, and repeats of some as NAME.0 and so on; with NAME.steps.json, as
+well, steps are compared with those that nobody recorded. ``--design 10`` leaves out those held out, and holds out so
+many of the others: to try changes on.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ from chakrasim.trace.kinds import INT64
 Floats = NDArray[np.float64]
 SHOWN: Final = 8
 ENDING: Final = ".parameters.json"
+UNRECORDED: Final = ".steps.json"
 BUSY: Final = 0.9
 """A job of which the device works for more than this share of the time is bound by it."""
 
 
 @dataclass(frozen=True)
 class Took:
-    """What a job takes as it replays, in ns: all, the device's work, and calls of the host; and shares of parts."""
+    """What a job takes as it replays, in ns: all its steps, the device's work, and calls of the host; and shares of
+    parts."""
 
+    steps: int
     step: int
     device: int
     host: int
@@ -59,7 +63,20 @@ def took(job: Job) -> Took:
         own, of_host = trace.attr("duration_ns").integers_or(0), trace.attr("is_cpu_op").integers_or(0) != 0
         device, host = device + int(own[~of_host].sum()), host + int(own[of_host].sum())
     parts = result.parts_ns.sum(axis=0)
-    return Took(result.makespan_ns, device, host, parts / max(int(parts.sum()), 1))
+    number = job.traces[0].attr("step")
+    steps = len({*number.integers_or(0)[number.present].tolist()})
+    return Took(steps, result.makespan_ns, device, host, parts / max(int(parts.sum()), 1))
+
+
+def unrecorded(folder: Path, pairs: dict[str, tuple[Took, Took]]) -> None:
+    """Steps beside those that nobody recorded: of what was made, and of the recordings themselves."""
+    took = {name: np.median(json.loads(path.read_text())) for name in pairs
+            if (path := folder / f"{name}{UNRECORDED}").exists()}  # fmt: skip
+    for what, busy in ((f"of which the device is busy {BUSY:.0%}", True), ("of the others", False)):
+        own = [name for name in took if (pairs[name][1].share >= BUSY) == busy]
+        for at, which in enumerate(("made", "recorded")):
+            off = {name: pairs[name][at].step / pairs[name][1].steps / took[name] - 1 for name in own}
+            told(f"held out, step beside that of no recording, {which}, {len(own)} {what}", off)
 
 
 def slower(job: Job, factor: float) -> Job:
@@ -153,6 +170,7 @@ def main() -> None:
         print(f"  {name}: step {ours.step / 1e6:.1f} / {theirs.step / 1e6:.1f} ms, device {ours.device / 1e6:.2f} /"
               f" {theirs.device / 1e6:.2f}, host {ours.host / 1e6:.1f} / {theirs.host / 1e6:.1f}")  # fmt: skip
     compared("held out", pairs)
+    unrecorded(options.folder, pairs)
     told("held out, step where calls of the host are all together as long as recorded",
          {name: ours.step / theirs.step - 1 for name, (ours, theirs) in same.items()})  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Record training steps of models of several sizes on the GPU of this machine, for `bench_learn_recorded.py`.
 
 ``record_jobs.py OUT --family llama --count 40 --seed 1`` writes a folder for each size, as ``chakrasim collect`` would,
-and its parameters beside it; ``--repeat 3`` records the first sizes again, which tells how far two recordings of the
-same job are apart.
+its parameters beside it, and in NAME.steps.json what steps took, in ns, while nobody recorded; ``--repeat 3`` records
+the first sizes again, which tells how far two recordings of the same job are apart. With ``--busy`` sizes are such that
+a large GPU is busy even where the profiler slows the host.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import gc
 import json
 import random
 import sys
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -26,7 +29,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 from model import Llama, Size, loss_of, random_batch
 
 REPEATED = 4
-WAIT, WARMUP, ACTIVE = 6, 2, 3
+UNTIMED, TIMED = 3, 10
+WAIT, WARMUP, ACTIVE = 2, 2, 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,36 @@ class Convolutions:
     width: int
     image: int
     batch: int
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """An encoder of PyTorch's own layers with dropout, under autocast."""
+
+    layers: int
+    width: int
+    heads: int
+    hidden: int
+    vocabulary: int
+    sequence: int
+    batch: int
+
+
+class Encoder(nn.Module):
+    """Predicts each token of its input."""
+
+    def __init__(self, size: Encoding) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(size.vocabulary, size.width)
+        self.position = nn.Parameter(torch.zeros(size.sequence, size.width))
+        layer = nn.TransformerEncoderLayer(size.width, size.heads, size.hidden, 0.1, "gelu", batch_first=True,
+                                           norm_first=True)  # fmt: skip
+        self.layers = nn.TransformerEncoder(layer, size.layers, nn.LayerNorm(size.width), enable_nested_tensor=False)
+        self.output = nn.Linear(size.width, size.vocabulary)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        with torch.autocast(tokens.device.type, torch.bfloat16):
+            return self.output(self.layers(self.embedding(tokens) + self.position))
 
 
 class Residual(nn.Module):
@@ -65,66 +99,99 @@ def network(size: Convolutions) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 10))
 
 
-def llama_size(one: random.Random) -> Size:
+def llama_size(one: random.Random, busy: bool) -> Size:
     """A decoder by chance, of a step of some ms to some 100 ms on a large GPU."""
-    heads, head = one.choice([4, 6, 8, 12, 16, 20]), one.choice([64, 128])
+    heads, head = one.choice([12, 16, 18, 20, 24] if busy else [4, 6, 8, 12, 16, 20]), one.choice([64, 128])
     width = heads * head
     hidden = 128 * round(width * one.choice([2.5, 2.75, 3, 3.5, 4]) / 128)
-    return Size(one.choice([2, 3, 4, 5, 6, 8]), width, heads, heads, hidden, 1024 * one.randint(4, 32),
+    vocabulary = 1024 * one.randint(4, 32)
+    if busy:
+        sequence, tokens = one.choice([1024, 1536, 2048, 4096]), 1024 * one.randint(16, 40)
+        return Size(one.choice([2, 3, 4]), width, heads, heads, hidden, vocabulary, sequence, tokens // sequence)
+    return Size(one.choice([2, 3, 4, 5, 6, 8]), width, heads, heads, hidden, vocabulary,
                 one.choice([512, 768, 1024, 1536, 2048]), one.choice([2, 3, 4, 6, 8]))  # fmt: skip
 
 
-def convolutions_size(one: random.Random) -> Convolutions:
+def encoder_size(one: random.Random, busy: bool) -> Encoding:
+    """An encoder by chance."""
+    heads = one.choice([12, 16, 20, 24, 32] if busy else [4, 8, 12, 16])
+    sequence = one.choice([128, 256, 384, 512, 1024])
+    tokens = 1024 * (one.randint(24, 48) if busy else one.randint(2, 16))
+    hidden = 64 * heads * one.choice([2, 3, 4])
+    return Encoding(one.choice([2, 3, 4]), 64 * heads, heads, hidden, 1024 * one.randint(4, 32), sequence,
+                    tokens // sequence)  # fmt: skip
+
+
+def convolutions_size(one: random.Random, busy: bool) -> Convolutions:
     """A network by chance."""
-    return Convolutions(one.choice([1, 2, 3, 4]), 16 * one.randint(2, 12), one.choice([32, 48, 64, 96]),
-                        one.choice([32, 48, 64, 96, 128]))  # fmt: skip
+    blocks, width = one.choice([1, 2, 3, 4]), 16 * (one.randint(4, 9) if busy else one.randint(2, 12))
+    image = one.choice([48, 64, 80, 96] if busy else [32, 48, 64, 96])
+    return Convolutions(blocks, width, image, one.choice([128, 160, 192, 256] if busy else [32, 48, 64, 96, 128]))
 
 
-def record(size: Any, folder: Path, device: str) -> dict[str, int]:
-    """Record steps of it; its parameters."""
+def started(size: Any, device: str) -> tuple[nn.Module, Any, Tensor, Tensor]:
+    """Model, function of the loss, and one batch."""
     torch.manual_seed(0)
-    if isinstance(size, Size):
-        model: nn.Module = Llama(size).to(device, torch.bfloat16)
-        data, targets = random_batch(size, device, 0)
-    else:
-        model = network(size).to(device)
-        data = torch.randn(size.batch, 3, size.image, size.image, device=device)
-        targets = torch.randint(10, (size.batch,), device=device)
-    loss_function = loss_of if isinstance(size, Size) else functional.cross_entropy
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
-    with cs.observe(folder, wait=WAIT, warmup=WARMUP, active=ACTIVE, verdict=False) as steps:
-        for _ in steps(range(WAIT + WARMUP + ACTIVE + 1)):
-            loss = loss_function(model(data), targets)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            loss.item()
-    del model, optimizer, data, targets, loss
+    with torch.device(device):
+        if isinstance(size, Convolutions):
+            data = torch.randn(size.batch, 3, size.image, size.image)
+            return network(size), functional.cross_entropy, data, torch.randint(10, (size.batch,))
+        if isinstance(size, Encoding):
+            tokens = torch.randint(size.vocabulary, (size.batch, size.sequence))
+            return Encoder(size), loss_of, tokens, tokens
+        model = Llama(size).to(torch.bfloat16)
+    return model, loss_of, *random_batch(size, device, 0)
+
+
+def record(size: Any, folder: Path, device: str) -> list[int]:
+    """Record steps of it; what steps took before, in ns."""
     gc.collect()
     if device == "cuda":
         torch.cuda.empty_cache()
-    return asdict(size)
+    model, loss_function, data, targets = started(size, device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+
+    def step() -> None:
+        loss = loss_function(model(data), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+
+    took = []
+    for _ in range(UNTIMED + TIMED):
+        begin = time.perf_counter_ns()
+        step()
+        took.append(time.perf_counter_ns() - begin)
+    with cs.observe(folder, wait=WAIT, warmup=WARMUP, active=ACTIVE, verdict=False) as steps:
+        for _ in steps(range(WAIT + WARMUP + ACTIVE + 1)):
+            step()
+    return took[UNTIMED:]
+
+
+DRAW = {"llama": llama_size, "encoder": encoder_size, "convolutions": convolutions_size}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--family", choices=("llama", "convolutions"), default="llama")
+    parser.add_argument("--family", choices=DRAW, default="llama")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--repeat", type=int, default=0, help="record the first sizes so often again")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--busy", action="store_true", help="sizes that keep a large GPU busy")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    draw = {"llama": llama_size, "convolutions": convolutions_size}[options.family]
     one = random.Random(f"{options.family} {options.seed}")
-    sizes = [draw(one) for _ in range(options.count)]
+    sizes = [DRAW[options.family](one, options.busy) for _ in range(options.count)]
     order = [(f"{number:03}", size) for number, size in enumerate(sizes)]
     order += [(f"{number:03}.{again}", sizes[number]) for again in range(options.repeat) for number in range(REPEATED)]
     options.out.mkdir(parents=True, exist_ok=True)
     for name, size in order:
-        parameters = record(size, options.out / name, device)
-        (options.out / f"{name}.parameters.json").write_text(json.dumps(parameters))
-        print(name, parameters, flush=True)
+        took = record(size, options.out / name, device)
+        (options.out / f"{name}.steps.json").write_text(json.dumps(took))
+        (options.out / f"{name}.parameters.json").write_text(json.dumps(asdict(size)))
+        print(name, asdict(size), f"{median(took) / 1e6:.1f} ms", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from kineto_maker import KinetoMaker
 from linked_checks import BLOCKING, check, edges, evidence, row
 
 from chakrasim.linker.api import link
 from chakrasim.notes import Notes
-from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace, RowKind
 
 
 def two_kernels(tmp_path: Path) -> KinetoMaker:
@@ -232,3 +233,43 @@ def test_records_without_calls_and_of_unknown_kind(tmp_path: Path) -> None:
     assert waits(linked) == []
     assert linked.counts["sync_records_without_call"] == 1
     assert linked.counts["sync_records_of_unknown_kind"] == 1
+
+
+def test_idle_thread_goes_on_after_the_device_has_done_all(tmp_path: Path) -> None:
+    """No call says that it waits, as in JAX's profiles."""
+    trace = two_kernels(tmp_path).launch("k20 too", 30, 400, 5000, 13, stream=20).op("next", 5640, 5)
+    linked = link(device=trace.write())
+    check(linked)
+    assert edges(linked, EdgeKind.SYNC_STREAM) == [("k20 too", "gap")]
+    assert evidence(linked, EdgeKind.SYNC_STREAM) == {Evidence.INFERRED}
+    assert linked.counts["idle_waits_for_the_device"] == 1
+    gaps = linked.duration_ns[linked.kind == RowKind.GAP]
+    assert gaps[-1] == 240_000, "what is left is how long waking took"
+
+
+@pytest.mark.parametrize(
+    ("start", "also"),
+    [
+        (7_000, None),  # it goes on long after the device
+        (5_640, ("k7 late", 35, 5_500, 400, 14)),  # the device goes on
+        (60_000, ("k7 late", 35, 59_000, 500, 14)),  # the device did little meanwhile
+        (5_640, ("k20 mine", 5_300, 5_400, 100, 14)),  # another thread launched what ended last
+    ],
+)
+def test_idle_threads_that_did_not_wait(
+    tmp_path: Path, start: float, also: tuple[str, float, float, float, int] | None
+) -> None:
+    trace = two_kernels(tmp_path).launch("k20 too", 30, 400, 5000, 13, stream=20).op("next", start, 5)
+    if also is not None:
+        trace.launch(*also, **({"tid": 9} if "mine" in also[0] else {}))
+    linked = link(device=trace.write())
+    check(linked)
+    assert waits(linked) == []
+
+
+def test_idle_threads_wait_by_calls_where_calls_say_so(tmp_path: Path) -> None:
+    trace = two_kernels(tmp_path).call("cudaStreamSynchronize", 50, 255, 15)
+    trace.launch("k20 too", 310, 400, 5000, 13, stream=20).op("next", 5640, 5)
+    linked = link(device=trace.write())
+    check(linked)
+    assert edges(linked, EdgeKind.SYNC_STREAM) == [("k7", "cudaStreamSynchronize")]

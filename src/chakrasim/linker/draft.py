@@ -16,6 +16,7 @@ from chakrasim.linker.evidence.enqueued import enqueue
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.false_pairs import count_false_pairs
 from chakrasim.linker.evidence.host_join import join_host
+from chakrasim.linker.evidence.idle_waits import idle_waits
 from chakrasim.linker.evidence.inference import cross_stream, infer
 from chakrasim.linker.evidence.late_ends import correct_late_ends
 from chakrasim.linker.evidence.launches import find_launches, index_calls
@@ -82,6 +83,7 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     handed = handed_over(work)
     correct_late_ends(work, nesting, handed)
     handovers = explain(work, nesting.pieces, handed, tasks)
+    idle_waits(work, launches, nesting.pieces, waits.host, handovers)
     notes: dict[str, Any] = {"cross_stream_edges": cross_stream(work, waits)}
     node = None
     join = join_host(work, host, texts) if host is not None else None

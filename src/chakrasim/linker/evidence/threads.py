@@ -30,13 +30,15 @@ class Handovers:
     ``edges``: (source thread, its time, target thread, its time, kind, evidence): the target's first row from its time
     on waits for the source's last row up to its time. ``cuts``: (thread, time). ``kept``: for pieces of idle time that
     were explained, the parts (start, end) of them that were not. ``added``: idle time (thread, start, end) before a
-    thread's first event.
+    thread's first event. ``returns``: (event of the device, thread, time): the thread's first row from
+    then on waits for that work.
     """
 
     edges: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     cuts: list[tuple[int, int]] = field(default_factory=list)
     kept: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     added: list[tuple[int, int, int]] = field(default_factory=list)
+    returns: list[tuple[int, int, int]] = field(default_factory=list)
     begun: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     """Collectives of which it is known what handed them over: (thread, start) to (end, giver, time it was given)."""
 

@@ -12,7 +12,7 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, Nesting, Pieces, last_at
 from chakrasim.linker.evidence.threads import Handovers
 from chakrasim.linker.rows.shape import Shape
-from chakrasim.trace.kineto.columns import Indices, Mask
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
 
 
@@ -61,6 +61,7 @@ def make_edges(
         edges_of(follows, follows + 1, EdgeKind.THREAD, Evidence.NESTING),
         edges_of(shape.first[nesting.parent[called]], shape.first[called], EdgeKind.CONTROL, Evidence.NESTING),
         _between_threads(work, pieces, handovers),
+        _returns(work, pieces, handovers, base),
         edges_of(shape.launching, device, EdgeKind.LAUNCH, Evidence.CORRELATION),
         _streams(work, base),
         edges_of(to_device.source + base, to_device.target + base, to_device.kind, to_device.evidence),
@@ -73,11 +74,22 @@ def _between_threads(work: LaneEvents, pieces: Pieces, handovers: Handovers) -> 
         return edges_of([], [], [], [])
     giver, given, taker, taken, kind, evidence = np.array(handovers.edges, np.int64).T
     source = last_at(pieces.lane, pieces.start_ns, work.threads, giver, given - 1)
+    return edges_of(source, _first_from(work, pieces, taker, taken), kind, evidence)
+
+
+def _returns(work: LaneEvents, pieces: Pieces, handovers: Handovers, base: int) -> Edges:
+    """What threads that idled waited for on the device."""
+    event, thread, time = np.array(handovers.returns, np.int64).reshape(-1, 3).T
+    target = _first_from(work, pieces, thread, time)
+    return edges_of(event + base, target, EdgeKind.SYNC_STREAM, Evidence.INFERRED)
+
+
+def _first_from(work: LaneEvents, pieces: Pieces, thread: Ints, time: Ints) -> Ints:
+    """The first piece of each thread from its time on, -1: none."""
     offsets = pieces.offsets(work.threads)
-    before = last_at(pieces.lane, pieces.start_ns, work.threads, taker, taken - 1)
-    target = np.where(before >= 0, before + 1, offsets[taker])
-    target = np.where(target < offsets[taker + 1], target, -1)
-    return edges_of(source, target, kind, evidence)
+    before = last_at(pieces.lane, pieces.start_ns, work.threads, thread, time - 1)
+    target = np.where(before >= 0, before + 1, offsets[thread])
+    return np.where(target < offsets[thread + 1], target, -1).astype(np.int64)
 
 
 def _streams(work: LaneEvents, base: int) -> Edges:
