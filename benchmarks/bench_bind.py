@@ -6,11 +6,15 @@ with those of a run on more ranks. In ``waiting.py`` an operator that waits stan
 ranks do not share this machine's cores; with more ranks than cores no other program says anything of more ranks.
 
 python benchmarks/bench_bind.py [--only waiting]
+
+With ``--recorded FOLDER`` programs are bound that `record_jobs.py` recorded on a GPU, a folder for each family: their
+steps are compared with those that nobody recorded. ``--every 3`` takes every third.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -83,12 +87,39 @@ def main() -> None:
     """Print predicted and measured step times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases whose script's name begins so")
+    parser.add_argument("--recorded", type=Path, help="folder of families recorded on a GPU")
+    parser.add_argument("--every", type=int, default=1)
     chosen = parser.parse_args()
+    for family in sorted(chosen.recorded.iterdir()) if chosen.recorded else ():
+        if any(family.glob("*.parameters.json")):
+            on_a_gpu(family, chosen.every)
+    if chosen.recorded:
+        return
     for name, arguments, ranks, sizes in CASES:
         if not name.startswith(chosen.only):
             continue
         with tempfile.TemporaryDirectory() as place:
             case(Path(place), name, arguments, ranks, sizes)
+
+
+def on_a_gpu(family: Path, every: int) -> None:
+    """Recorded programs of a family: each is captured here, bound, and compared with its steps on the GPU."""
+    off = []
+    names = sorted(one.name.removesuffix(".parameters.json") for one in family.glob("???.parameters.json"))
+    for name in names[::every]:
+        words = [str(family / f"{name}.parameters.json"), "--family", family.name, "--train"]
+        job = cs.capture(ROOT / "benchmarks" / "record_jobs.py", world_size=1, arguments=words).job
+        made, took = cs.bind(job, family / name), json.loads((family / f"{name}.steps.json").read_text())
+        (one,) = made.traces
+        step, measured = cs.replay_recorded(made.job).makespan_ns / 1e6, statistics.median(took) / 1e6
+        off.append(step / measured - 1)
+        found = {what: count / one.computing for what, count in one.captured.items()}
+        print(f"{family.name} {name}: {one.share:.1%} of {one.computing} nodes; {step:.1f} ms, measured"
+              f" {measured:.1f}, {off[-1]:+.1%}; left out {one.left_ns / 1e6:.2f} ms;"
+              f" {', '.join(f'{share:.0%} {what}' for what, share in found.items())}", flush=True)  # fmt: skip
+    sizes = sorted(map(abs, off))
+    print(f"{family.name}, {len(off)} programs: median {statistics.median(sizes):.1%}, worst {sizes[-1]:.1%},"
+          f" mean of signed {statistics.mean(off):+.1%}")  # fmt: skip
 
 
 def case(place: Path, name: str, arguments: list[str], ranks: int, sizes: tuple[int, ...]) -> None:

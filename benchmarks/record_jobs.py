@@ -1,4 +1,5 @@
-"""Record training steps of models of several sizes on the GPU of this machine, for `bench_learn_recorded.py`.
+"""Record training steps of models of several sizes on the GPU of this machine, for `bench_learn_recorded.py` and
+`bench_bind.py`.
 
 ``record_jobs.py OUT --family llama --count 40 --seed 1`` writes a folder for each size, as ``chakrasim collect`` would,
 its parameters beside it, and in NAME.steps.json what steps took, in ns, while nobody recorded; ``--repeat 3`` records
@@ -14,6 +15,7 @@ import json
 import random
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -143,11 +145,8 @@ def started(size: Any, device: str) -> tuple[nn.Module, Any, Tensor, Tensor]:
     return model, loss_of, *random_batch(size, device, 0)
 
 
-def record(size: Any, folder: Path, device: str) -> list[int]:
-    """Record steps of it; what steps took before, in ns."""
-    gc.collect()
-    if device == "cuda":
-        torch.cuda.empty_cache()
+def step_of(size: Any, device: str) -> Callable[[], None]:
+    """A model, and what does a training step of it."""
     model, loss_function, data, targets = started(size, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
 
@@ -158,6 +157,15 @@ def record(size: Any, folder: Path, device: str) -> list[int]:
         optimizer.zero_grad(set_to_none=True)
         loss.item()
 
+    return step
+
+
+def record(size: Any, folder: Path, device: str) -> list[int]:
+    """Record steps of it; what steps took before, in ns."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    step = step_of(size, device)
     took = []
     for _ in range(UNTIMED + TIMED):
         begin = time.perf_counter_ns()
@@ -169,6 +177,7 @@ def record(size: Any, folder: Path, device: str) -> list[int]:
     return took[UNTIMED:]
 
 
+KIND = {"llama": Size, "encoder": Encoding, "convolutions": Convolutions}
 DRAW = {"llama": llama_size, "encoder": encoder_size, "convolutions": convolutions_size}
 
 
@@ -180,8 +189,14 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=0, help="record the first sizes so often again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--busy", action="store_true", help="sizes that keep a large GPU busy")
+    parser.add_argument("--train", action="store_true", help="OUT is a NAME.parameters.json: train it, record nothing")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if options.train:
+        step = step_of(KIND[options.family](**json.loads(options.out.read_text())), device)
+        for _ in range(UNTIMED):
+            step()
+        return
     one = random.Random(f"{options.family} {options.seed}")
     sizes = [DRAW[options.family](one, options.busy) for _ in range(options.count)]
     order = [(f"{number:03}", size) for number, size in enumerate(sizes)]

@@ -14,6 +14,7 @@ from chakrasim.cli.main import main
 from chakrasim.converter.binding.sequences import aligned
 from chakrasim.demo import TRACES
 from chakrasim.trace.job.job import Job
+from linker.kineto_maker import KinetoMaker
 
 PAIR = Path(__file__).parents[1] / "data" / "chakra-tools" / "evsync"
 #: One step of the demo's program, captured: operators, operations and bytes written ("c10d": a collective).
@@ -127,6 +128,49 @@ def test_nodes_of_a_device_take_their_kernels_and_are_launched_when_the_host_is_
     launched = trace.attr("launch_ns").integers()
     assert (np.diff(launched) > 0).all() and launched[0] > 2_000_000
     assert made.traces[0].left_ns == 38_000 and "0.038 ms" in made.warnings[-1]
+
+
+def fused(tmp_path: Path, copy: str = "aten::copy_") -> KinetoMaker:
+    """A step on a GPU whose library does in two kernels of one operator what a capture sees as three operators, and
+    copies once more."""
+    made = KinetoMaker(tmp_path).op("aten::mm", 0, 30).launch("gemm", 10, 100, 200, 1)
+    made.op("aten::rms_norm", 40, 100).op("aten::_fused_rms_norm", 45, 90)
+    made.launch("norm", 50, 300, 60, 2).launch("scale", 80, 360, 20, 3)
+    made.op("aten::silu", 150, 30).launch("silu", 160, 380, 50, 4).op(copy, 190, 20).launch("copy", 195, 430, 7, 5)
+    return made.op("aten::mm", 220, 30).launch("gemm", 230, 437, 100, 6)
+
+
+WHOLE = ["mm 8 8", "pow 4 300", "rsqrt 1 100", "mul 4 400", "silu 4 4", "mm 8 8", "copy_ 0 4"]
+
+
+def test_what_a_device_does_by_other_operators_is_shared_at_its_place(tmp_path: Path) -> None:
+    made = cs.bind(captured(WHOLE, 2), fused(tmp_path).write(), least_share=0.5)
+    (one,), trace = made.traces, made.job.traces[0]
+    ns = trace.attr("duration_ns").integers_or(-1).tolist()
+    assert ns[:1] + ns[4:] == [200_000, 57_000, 100_000, -1], "the copy is one more, for the operator before it"
+    shares = np.array(ns[1:4]) / 80_000
+    assert shares.tolist() == pytest.approx([300 / 800, 100 / 800, 400 / 800], rel=0.01) and sum(ns[1:4]) == 80_000
+    assert one.captured["measured with their neighbours: a device did the same by other operators"] == 3
+    assert (one.matched, one.left_ns, one.work_ns) == (6, 0, 437_000)
+    launched = trace.attr("launch_ns").integers()
+    assert (np.diff(launched[:6]) >= 0).all() and launched[1] < launched[3]
+
+
+def test_work_at_a_place_without_nodes_of_operators_that_are_nowhere_captured_is_left_out(tmp_path: Path) -> None:
+    made = cs.bind(captured(WHOLE, 2), fused(tmp_path, "aten::roll").write(), least_share=0.5)
+    assert made.traces[0].left_ns == 7_000 and "0.007 ms" in made.warnings[-1]
+
+
+def test_what_is_found_by_place_counts_up_to_what_is_found_by_name(tmp_path: Path) -> None:
+    more = [*WHOLE[:4], *["erf 1 1"] * 20, *WHOLE[4:]]
+    with pytest.raises(cs.InputError, match=r"found 22.2% of 27 compute nodes .*23 measured with their neighbours"):
+        cs.bind(captured(more, 2), fused(tmp_path).write())
+
+
+def test_large_places_are_no_detail_of_an_operator(tmp_path: Path) -> None:
+    more = [*WHOLE[:4], *["erf 1 1"] * 50, *WHOLE[4:]]
+    made = cs.bind(captured(more, 2), fused(tmp_path).write(), least_share=0)
+    assert made.traces[0].matched == 3 and made.traces[0].left_ns == 80_000
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.converter.binding.calls import Calls, Size, captured_calls, recorded_calls
-from chakrasim.converter.binding.matching import WHY, Matching, matched
+from chakrasim.converter.binding.matching import BY_PLACE, WHY, Matching, matched
 from chakrasim.converter.binding.measure import Floats, Mask, Sample, measured_step
 from chakrasim.converter.binding.recordings import Recording, recorded_ranks
 from chakrasim.converter.binding.result import Bound, BoundTrace
@@ -43,10 +43,11 @@ def bind(
     """The captured job with the durations that were measured in a recorded run of the same program.
 
     Every node is looked for among the operators of the recorded steps: by name and size in the same order, then by
-    name between neighbours that are found. Of all steps (and of all recorded ranks that fit a trace equally well) a
-    node gets the median, and all together one factor, so that they sum to the median step. Collectives get their time
-    of the rank that waited least, which replays use; simulations take the machine's. Nodes that are not found keep
-    what they had.
+    name between neighbours that are found. What a device did by other operators between two of these is shared by
+    bytes among the nodes between them; such nodes count as found up to as many as are found by name. Of all steps (and
+    of all recorded ranks that fit a trace equally well) a node gets the median, and all together one factor, so that
+    they sum to the median step. Collectives get their time of the rank that waited least, which replays use;
+    simulations take the machine's. Nodes that are not found keep what they had.
 
     Parameters
     ----------
@@ -114,29 +115,36 @@ class _Target:
     computes: NDArray[np.bool_] = field(init=False)
     share: float = -1.0
     samples: list[Sample] = field(default_factory=list)
-    best: tuple[Matching, Calls] | None = None
+    captured: Ints | None = None
+    recorded: Ints | None = None
+    moved: Floats = field(init=False)
     _known: dict[tuple[object, ...], Matching | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.calls = captured_calls(self.trace)
         self.computes = self.trace.types == int(NodeType.COMP_NODE)
+        read, written = (self.trace.attr(name).integers_or(0) for name in (names.BYTES_READ, names.BYTES_WRITTEN))
+        self.moved = np.maximum(read, 0).astype(np.float64) + np.maximum(written, 0)
 
     def add(self, rows: Rows, chosen: dict[int, Mask], calls: dict[int, Calls]) -> None:
         """Take a rank's steps if they fit at least as well as those of the ranks before."""
-        found = {step: self._matched(own) for step, own in calls.items()}
-        shares = {step: self._share(one) for step, one in found.items()}
-        share = float(np.median([*shares.values()]))
-        if share < self.share:
+        samples: list[Sample] = []
+        for step, own in calls.items():
+            found = self._matched(own)
+            if found is not None:
+                samples.append(measured_step(rows, step, chosen[step], own, found, self.computes, self.moved))
+        shares = [self._share(sample) for sample in samples]
+        share = float(np.median([*shares, *[0.0] * (len(calls) - len(samples))]))
+        if not samples or share < self.share:
             return
         if share > self.share:
             self.samples.clear()
             self.share = share
-            step = max(shares, key=lambda one: shares[one])
-            one = found[step]
-            self.best = None if one is None else (one, calls[step])
-        for step, one in found.items():
-            if one is not None:
-                self.samples.append(measured_step(rows, step, chosen[step], calls[step], one, self.computes))
+            best = samples[int(np.argmax(shares))]
+            found = self._matched(calls[best.step])
+            assert found is not None
+            self.captured, self.recorded = np.where(best.placed, BY_PLACE, found.captured), found.recorded
+        self.samples += samples
 
     def _matched(self, calls: Calls) -> Matching | None:
         key = (*calls.names, *calls.sizes)
@@ -144,17 +152,18 @@ class _Target:
             self._known[key] = matched(self.calls, calls)
         return self._known[key]
 
-    def _share(self, found: Matching | None) -> float:
-        if found is None:
-            return 0.0
-        return float(self.computes[found.pairs[:, 0]].sum()) / max(int(self.computes.sum()), 1)
+    def _share(self, sample: Sample) -> float:
+        """Of the compute nodes; those found by place count as many as those found by name."""
+        own = np.isfinite(sample.work_ns) & self.computes
+        placed = int((own & sample.placed).sum())
+        return (int(own.sum()) - placed + min(placed, int(own.sum()) - placed)) / max(int(self.computes.sum()), 1)
 
 
 def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[Trace, BoundTrace]:
     """The trace with what was measured. Raises InputError where too little is."""
     ranks = np.flatnonzero(np.asarray(job.trace_of_rank) == number)
     computing = int(target.computes.sum())
-    if target.best is None or (computing and target.share < least_share):
+    if target.captured is None or target.recorded is None or (computing and target.share < least_share):
         raise InputError(
             "the recorded run is not one of the captured program, or not of these sizes",
             file=target.trace.source,
@@ -163,7 +172,6 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
             expected=f"at least {least_share:.0%} of its compute nodes in the recorded step",
             remedy="record the same program with the same sizes for a rank, shapes included, or allow less: --least",
         )
-    found, _ = target.best
     work, scale = _typical([sample.work_ns for sample in target.samples])
     launch, _ = _typical([sample.launch_ns for sample in target.samples])
     transfer = _transfers(target.samples)
@@ -175,8 +183,8 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
         samples=len(target.samples),
         computing=computing,
         matched=int(np.isfinite(work).sum()),
-        captured=_counted(found.captured[target.computes]),
-        recorded_calls=_counted(found.recorded),
+        captured=_counted(target.captured[target.computes]),
+        recorded_calls=_counted(target.recorded),
         work_ns=int(np.nansum(work)),
         gap_ns=int(gap),
         left_ns=int(np.median([sample.left_ns for sample in target.samples])),
@@ -190,9 +198,9 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
 
 
 def _fares(target: _Target, computing: int) -> str:
-    if target.best is None:
+    if target.captured is None:
         return "two programs that have too little in common to be aligned"
-    why = _counted(target.best[0].captured[target.computes])
+    why = _counted(target.captured[target.computes])
     listed = ", ".join(f"{count:,} {what}" for what, count in why.items())
     return f"{target.share:.1%} of {computing:,} compute nodes ({listed})"
 

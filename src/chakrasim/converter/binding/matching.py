@@ -13,11 +13,12 @@ from chakrasim.converter.binding.calls import UNKNOWN, Calls, Size
 from chakrasim.converter.binding.sequences import aligned
 from chakrasim.trace.chakra.graph import Ints
 
-BY_SIZE, BY_NAME, OTHER_SIZE, NO_PLACE, NO_NAME = range(5)
+BY_SIZE, BY_NAME, BY_PLACE, OTHER_SIZE, NO_PLACE, NO_NAME = range(6)
 """How a node or call fares."""
 WHY: Final = {
     BY_SIZE: "matched by name and size",
     BY_NAME: "matched by name: sizes not recorded, or of the same operations",
+    BY_PLACE: "measured with their neighbours: a device did the same by other operators",
     OTHER_SIZE: "the same operator of another size",
     NO_PLACE: "the other side has nothing at this place",
     NO_NAME: "the other side has no such operator",

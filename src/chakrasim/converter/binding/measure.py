@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.converter.binding.calls import Calls
 from chakrasim.converter.binding.matching import Matching
+from chakrasim.converter.binding.places import node_before, place_of_nodes, spread
 from chakrasim.converter.binding.rows import Rows
 from chakrasim.trace.chakra.graph import Ints
 
@@ -34,6 +35,7 @@ class Sample:
     transfer_ns: of collectives and messages, waiting included.
     left_ns: time of kernels that belong to no node.
     without_kernel: compute nodes whose operator launched none.
+    placed: bool[nodes], nodes that have their share of what was done at their place.
     """
 
     rank: int
@@ -44,10 +46,14 @@ class Sample:
     transfer_ns: Floats
     left_ns: int
     without_kernel: int
+    placed: Mask
 
 
-def measured_step(rows: Rows, step: int, chosen: Mask, calls: Calls, found: Matching, computes: Mask) -> Sample:
-    """The sample of a step; ``chosen`` bool[rows] are its rows, ``computes`` bool[nodes] the compute nodes."""
+def measured_step(
+    rows: Rows, step: int, chosen: Mask, calls: Calls, found: Matching, computes: Mask, moved: Floats
+) -> Sample:
+    """The sample of a step; ``chosen`` bool[rows] are its rows, ``computes`` bool[nodes] the compute nodes, ``moved``
+    float64[nodes] their bytes."""
     nodes = len(computes)
     at_work = computes[found.pairs[:, 0]]
     work, talk = (_node_of(rows, calls, found.pairs[which]) for which in (at_work, ~at_work))
@@ -58,22 +64,30 @@ def measured_step(rows: Rows, step: int, chosen: Mask, calls: Calls, found: Matc
     launch, gap = np.full(nodes, np.nan), np.zeros(nodes)
     kernels = np.flatnonzero(chosen & rows.device & ~rows.communicates)
     left = without = 0
+    at_place = np.full(nodes, np.nan)
     if len(kernels):
         own = kernels[work[kernels] >= 0]
         total = _sums(work[own], rows.duration_ns[own], nodes)
-        left = int(rows.duration_ns[kernels].sum() - rows.duration_ns[own].sum())
         done = np.zeros(len(rows))
         done[host] = np.cumsum(rows.duration_ns[host])
         launched = own[rows.giver[own] >= 0]
         np.fmax.at(launch, work[launched], done[rows.giver[launched]])
         without = int((matched & (np.bincount(work[own], minlength=nodes) == 0)).sum())
+        rest = kernels[work[kernels] < 0]
+        place = place_of_nodes(found.pairs, computes & ~matched)
+        at_place, late, given = spread(rows, rest, done[rows.giver[rest]], calls, found.pairs, place, moved)
+        launch = np.fmax(launch, late)
+        rest = rest[~given]
+        more = rest[calls.owner[rest] >= 0]
+        total += _sums(node_before(rows, more, calls, found.pairs[at_work]), rows.duration_ns[more], nodes)
+        left = int(rows.duration_ns[rest].sum() - rows.duration_ns[more].sum())
     else:
         total, gap = _on_the_host(rows, host, work, nodes)
-    total[~matched] = np.nan
+    total[~matched] = at_place[~matched]
     spoken = np.flatnonzero(chosen & rows.communicates & (talk >= 0))
     transfer = _sums(talk[spoken], rows.duration_ns[spoken], nodes)
     transfer[np.bincount(talk[spoken], minlength=nodes) == 0] = np.nan
-    return Sample(rows.rank, step, total, gap, launch, transfer, left, without)
+    return Sample(rows.rank, step, total, gap, launch, transfer, left, without, np.isfinite(at_place))
 
 
 def _node_of(rows: Rows, calls: Calls, pairs: Ints) -> Ints:
