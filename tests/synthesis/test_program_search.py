@@ -93,6 +93,24 @@ def test_what_begins_some_iterations_may_come_within_others(kinds: tuple[tuple[s
     one_loop_of_layers([trace(*each) for each in kinds], 2 * sum(len(pattern) for pattern, _ in kinds))
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_is_gathered_for_what_follows_the_layers_begins_the_last_of_them(recompute: bool) -> None:
+    start, gather, again, dense, experts, rest, total, end = range(8)
+
+    def trace(layers: str, gathers: bool) -> list[int]:
+        found = []
+        for chunk in range(2):
+            found += [start]
+            for at, kind in enumerate(layers):
+                found += [gather] if gathers and chunk and at == len(layers) - 1 else []
+                found += [*([again] if recompute else []), dense if kind == "d" else experts, rest, total]
+            found += [end]
+        return found
+
+    shapes = [("d", True), ("ded", True), ("de", True), ("dddd", False), ("e", False), ("ee", True)]
+    one_loop_of_layers([trace(*each) for each in shapes], 2 * sum(len(layers) for layers, _ in shapes))
+
+
 def test_what_is_gathered_ahead_may_be_two_nodes() -> None:
     start, weights, more, begin, layer, rest, end = range(7)
     roles = Roles()

@@ -122,10 +122,13 @@ class _Graph:
                 return told
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
+        ahead = _ahead(visits, {a: edges[a] & own for a in own}, heads)
+        heads |= ahead
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
         turns = [_first_turn(visit, heads) for visit in visits]
         inner = {a: (edges[a] & own) - heads for a in own}
-        before = {(a, b) for a in own for b in edges[a] & heads if _begins(visits, turns, a, b)}
+        before = {(a, b) for a in own for b in edges[a] & heads
+                  if a in ahead or (b not in ahead and _begins(visits, turns, a, b))}  # fmt: skip
         found = {a: inner[a] | {b for b in edges[a] & heads if (a, b) in before} for a in own}
         if all(found[a] == edges[a] & own for a in own):
             found = inner
@@ -279,6 +282,17 @@ def _begins(visits: Sequence[Visit], begins: Sequence[Sequence[int]], one: int, 
     both = [(own.first[one] < own.first[other], other in begin) for own, begin in zip(visits, begins, strict=True)
             if one in own.first and other in own.first]  # fmt: skip
     return all(before for before, _ in both) and any(begun for _, begun in both)
+
+
+def _ahead(visits: Sequence[Visit], edges: dict[int, set[int]], heads: Set[int]) -> set[int]:
+    """What comes ahead of an iteration, not behind the one before, such as weights that are gathered for later: only
+    heads follow it, visits begin with it, and none ends with it."""
+    first = {next(iter(visit.first)) for visit in visits}
+    last = {visit.trace[visit.end - 1] for visit in visits}
+    found: set[int] = set()
+    while more := {a for a in first - last - found if edges[a] and edges[a] <= heads | found}:
+        found |= more
+    return found if heads - found else set()
 
 
 def _leads_to(visits: Sequence[Visit], one: int, other: int) -> bool:
