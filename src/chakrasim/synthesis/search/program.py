@@ -166,9 +166,14 @@ class Search:
         self.unsure = {*self.occurrences}
         ordered = self._often_alike()
         for cases, tests in ((0, FEW_TESTS), (FEW_CASES, CASES)):
-            self.known.work.most = AT_FIRST if cases else 2 * LITTLE
+            self.known.work.most = MOST if cases else 2 * LITTLE
+            alike = set[tuple[tuple[int, ...], bytes]]()
             for role in [role for role in ordered if role in self.unsure]:
-                self._comes(role, cases, tests)
+                coming = self.where[role].loops, self._presence(role).tobytes()
+                if coming not in alike:
+                    self._comes(role, cases, tests)
+                if role in self.unsure:
+                    alike.add(coming)
         self.known.work.most, sure = MOST, {*self.occurrences} - self.unsure
         for loop in self.inner:
             self._mark_like(loop)
@@ -447,7 +452,15 @@ class Search:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold. Whether
         there is any."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
-        like = {self.roles[role].attributes for role in within & self.unsure}
+        likes = defaultdict[frozenset[str], set[Any]](set)
+        for role in within & self.unsure:
+            likes[frozenset(self.roles[role].numbers())].add(self.roles[role].attributes)
+        return any(
+            self._meter_of(loop, within, like) for _, like in sorted(likes.items(), key=lambda each: sorted(each[0]))
+        )
+
+    def _meter_of(self, loop: int, within: Set[int], like: Set[Any]) -> bool:
+        """The same, of kinds of nodes with these attributes."""
         near = [role for role in self.occurrences if self.roles[role].attributes in like]
         names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
         path = (*self.inner[loop], loop)
