@@ -38,32 +38,40 @@ def registered_here_only() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the small inputs that pages of other rooms and the README take for granted."""
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small inputs that pages of other rooms and the README take for granted."""
     import chakrasim as cs
     from chakrasim.demo import NETWORKS, STEP, TRACES
 
+    made = tmp_path_factory.mktemp("inputs")
+    builder = cs.TraceBuilder()
+    builder.add(0, "all-gather", 7, attrs={"is_cpu_op": False, "comm_type": 2, "comm_size": 1 << 20})
+    for folder in ("job", "traces", "workload", "copy"):
+        (made / folder).mkdir()
+    for folder in ("job", "traces"):
+        cs.write(made / folder / "step", [builder.build()] * 8)
+    cs.write(made / "workload" / "w", cs.read(STEP))
+    data = ROOT / "tests" / "data"
+    shutil.copytree(data / "docs", made, dirs_exist_ok=True)
+    shutil.copytree(data / "nccl-logs", made / "logs")
+    shutil.copytree(TRACES, made / "recorded")
+    shutil.copy(NETWORKS["ethernet-10g-4"], made)
+    shutil.copy(data / "hta" / "alexnet.json.gz", made / "gpu.json.gz")
+    shutil.copy(data / "hta" / "amd.json.gz", made / "amd.json.gz")
+    shutil.copy(data / "profiles" / "nsys_2024.sqlite.gz", made / "nsys.sqlite.gz")
+    return made
+
+
+@pytest.fixture
+def workplace(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with these inputs, which a page may change."""
+    shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("chakrasim.jit.is_cold", lambda room: False)  # the note of a first run is no part of the pages
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "collectives"))
-    builder = cs.TraceBuilder()
-    builder.add(0, "all-gather", 7, attrs={"is_cpu_op": False, "comm_type": 2, "comm_size": 1 << 20})
-    for folder in ("job", "traces"):
-        Path(folder).mkdir()
-        cs.write(f"{folder}/step", [builder.build()] * 8)
-    for folder in ("workload", "copy"):
-        Path(folder).mkdir()
-    cs.write("workload/w", cs.read(STEP))
-    shutil.copytree(ROOT / "tests" / "data" / "docs", ".", dirs_exist_ok=True)
-    shutil.copytree(ROOT / "tests" / "data" / "nccl-logs", "logs")
-    shutil.copytree(TRACES, "recorded")
-    shutil.copy(NETWORKS["ethernet-10g-4"], ".")
-    shutil.copy(ROOT / "tests" / "data" / "hta" / "alexnet.json.gz", "gpu.json.gz")
-    shutil.copy(ROOT / "tests" / "data" / "hta" / "amd.json.gz", "amd.json.gz")
-    shutil.copy(ROOT / "tests" / "data" / "profiles" / "nsys_2024.sqlite.gz", "nsys.sqlite.gz")
     return tmp_path
 
 

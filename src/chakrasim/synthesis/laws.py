@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -530,14 +529,21 @@ class _Cases:
         self.work = work
         self.left = attempts
         self.choices = choices
+        self.known: dict[bytes, Expression | None] = {}
+        """Plain laws of parts of the examples at hand."""
 
     def law(self, few: Examples, cases: int) -> Expression | None:
-        """Of the tests that leave a part with a plain law the first whose other part has a law, too; if that is not
-        plain, one of the tests after it that leave two plain ones."""
+        """One of the tests of a column beside a number that leave two plain laws; else of those that leave a part with
+        a plain law the first whose other part has a law, too; if that is not plain, one of the tests after it that
+        leave two plain ones."""
         if len(few) < 2 * SMALLEST_CASE or not cases:
             return None
-        tests = tests_of(few, self.choices, self.work)
-        for held, one in tests:
+        tests = [*tests_of(few, self.choices, self.work)]
+        self.known = {}
+        beside_numbers = [test for test in tests if not test[1][2]][: 0 if self.choices else SIMPLER]
+        if (found := self._two_plain(few, beside_numbers)) is not None:
+            return found
+        for at, (held, one) in enumerate(tests):
             for part, other in ((held, ~held), (~held, held)):
                 if self.left <= 0 or self.work.is_spent:
                     return None
@@ -549,11 +555,15 @@ class _Cases:
                     return _if(one, own, rest, turned=part is not held)
                 rest = self.law(simple(few.some(np.flatnonzero(other))), cases - 1)
                 if rest is not None:
-                    return self._two_plain(few, tests) or _if(one, own, rest, turned=part is not held)
+                    self.known = {}
+                    many = len(np.unique(few.wanted)) > 2
+                    simpler = self._two_plain(few, tests[at + 1 : at + 1 + SIMPLER]) if many else None
+                    return simpler or _if(one, own, rest, turned=part is not held)
+                self.known = {}
         return None
 
-    def _two_plain(self, few: Examples, tests: Iterator[Test]) -> Expression | None:
-        for held, one in islice(tests, SIMPLER) if len(np.unique(few.wanted)) > 2 else ():
+    def _two_plain(self, few: Examples, tests: Sequence[Test]) -> Expression | None:
+        for held, one in tests:
             own = self._plain(few, held)
             rest = None if own is None else self._other(few, own, ~held)
             if own is not None and rest is not None:
@@ -567,9 +577,12 @@ class _Cases:
     def _plain(self, few: Examples, part: NDArray[np.bool_]) -> Expression | None:
         if part.sum() < SMALLEST_CASE:
             return None
-        self.left -= 1
-        self.work.spend(10 * len(few) * (1 + len(few.columns)))
-        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds, self.work)
+        key = part.tobytes()
+        if key not in self.known:
+            self.left -= 1
+            self.work.spend(10 * len(few) * (1 + len(few.columns)))
+            self.known[key] = _plain(simple(few.some(np.flatnonzero(part))), self.kinds, self.work)
+        return self.known[key]
 
 
 def _if(test: list[Any], own: Expression, rest: Expression, *, turned: bool) -> Expression:
