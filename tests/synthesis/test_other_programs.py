@@ -142,6 +142,39 @@ def test_buckets_go_after_any_of_a_layers_gradients_or_after_the_large_one(wider
         assert made_by(learned, **asked) == [nodes(asked)]
 
 
+def test_what_adds_up_is_found_beside_what_comes_by_no_law() -> None:
+    """What comes by no law says other things: it is no reason not to look for what adds up."""
+
+    def trace(own: Own) -> Trace:
+        made, held, number = cs.TraceBuilder(), 0, 0
+
+        def add(name: str, **attributes: int) -> None:
+            made.add(
+                len(made), name=name, type=4, attrs=dict(attributes), data_deps=[len(made) - 1] if len(made) else []
+            )
+
+        for layer in reversed(range(own["layers"])):
+            add(f"L{layer} gradient", num_ops=own["wide"] * own["deep"])
+            if hash((layer, own["wide"], own["deep"])) % 3 == 0:
+                add(f"L{layer} looked at", tensor_size=64)
+            held += own["wide"] * own["deep"]
+            if held >= own["bucket"]:
+                add(f"bucket {number}", num_ops=held)
+                held, number = 0, number + 1
+        add("rest", num_ops=held + 2 * own["wide"])
+        return made.build()
+
+    random = np.random.default_rng(2)
+    ends = {"layers": (1, 9), "wide": (20, 90), "deep": (20, 90), "bucket": (500, 9000)}
+    known = [{name: int(random.integers(*both)) for name, both in ends.items()} for _ in range(60)]
+    learned = learned_of(known, lambda own: [trace(own)])
+    assert {*learned.lost} == {"L# looked at: whether it comes"}
+    asked = {"layers": 11, "wide": 70, "deep": 51, "bucket": 8_000}
+    (made,), expected = made_by(learned, **asked), trace(asked)
+    sizes = zip(map(expected.name, range(len(expected))), expected.attr("num_ops").integers_or(0).tolist(), strict=True)
+    assert [own for own in made if "look" not in own[0]] == [own for own in sizes if "look" not in own[0]]
+
+
 def test_the_first_and_the_last_of_groups_are_a_group() -> None:
     def job(stages: int, tied: bool) -> Job:
         pipes = tuple(tuple(range(first, 2 * stages, 2)) for first in range(2)) if stages > 1 else ()
