@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 DEVELOPS := $(VENV)/.develops
+TORCHED := $(VENV)/.torched
 # The PyTorch that the tests run with; a build for the processor alone where there is one, since others are ten times as large.
 TORCH ?= torch==2.13.*
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -29,7 +30,7 @@ help:
 demo: $(RUNS)
 	$(BIN)/chakrasim demo --out demo-out
 
-# Types are checked beside the tests: one process for half a minute.
+# Types are checked beside the tests and while PyTorch is installed: one process for a minute.
 test: style
 	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
@@ -45,14 +46,14 @@ style: $(DEVELOPS)
 types: $(DEVELOPS)
 	$(BIN)/mypy
 
-pytest: $(DEVELOPS)
+pytest: $(TORCHED)
 	$(BIN)/python -m pytest $(WORKERS) $(SLOW)
 
 docs: $(BIN)/python
 	$(BIN)/python -m pip install -qq --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(DEVELOPS)
+bench: $(TORCHED)
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
 clean:
@@ -68,8 +69,11 @@ $(RUNS): pyproject.toml | $(BIN)/python
 
 $(DEVELOPS): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -qq --no-compile --editable '.[dev]'
+	@touch $@ $(RUNS)
+
+$(TORCHED): $(DEVELOPS)
 	@index=; if $(ANSWERS) '$(TORCH_INDEX)/torch/' 2>/dev/null; then index='--extra-index-url $(TORCH_INDEX)'; fi; \
 	echo "$(BIN)/python -m pip install '$(TORCH)' $$index"; \
 	$(BIN)/python -m pip install -qq --no-compile '$(TORCH)' --retries 1 $$index \
 	  || echo "PyTorch cannot be installed: tests that need it are skipped"
-	@touch $@ $(RUNS)
+	@touch $@

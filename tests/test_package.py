@@ -194,7 +194,7 @@ def test_make_asks_an_index_that_answers_and_no_other(answers: bool, tmp_path: P
             threading.Thread(target=server.serve_forever, daemon=True).start()
         else:
             server.server_close()
-        command = ["make", ".venv/.develops", f"TORCH_INDEX={index}"]
+        command = ["make", ".venv/.torched", f"TORCH_INDEX={index}"]
         direct = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=direct)
         if answers:
