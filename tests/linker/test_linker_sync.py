@@ -273,3 +273,11 @@ def test_idle_threads_wait_by_calls_where_calls_say_so(tmp_path: Path) -> None:
     linked = link(device=trace.write())
     check(linked)
     assert edges(linked, EdgeKind.SYNC_STREAM) == [("k7", "cudaStreamSynchronize")]
+
+
+def test_nobody_waits_where_the_host_did_nothing_or_all_its_time_is_of_calls(tmp_path: Path) -> None:
+    lonely = KinetoMaker(tmp_path).event("user_annotation", "ProfilerStep#1", 0, 100, 100, 1).kernel("k", 10, 20, None)
+    busy = KinetoMaker(tmp_path).launch("k", 0, 10, 20, 1)
+    for trace in (lonely, busy):
+        linked = link(device=trace.write())
+        assert waits(linked) == [] and linked.counts["idle_waits_for_the_device"] == 0

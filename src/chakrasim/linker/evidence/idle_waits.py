@@ -20,7 +20,7 @@ def idle_waits(work: LaneEvents, launches: Launches, pieces: Pieces, said: Links
     """Idle time of threads half of which the device worked, at the end of which it had done all it was given, by this
     thread last; ``said``: waits of calls, of which there must be none."""
     work.counts["idle_waits_for_the_device"] = 0
-    if not len(work.device) or len(said) or not len(pieces):
+    if not len(work.device) or not len(work.host) or len(said):
         return
     device = work.device
     by_end = np.argsort(device.end_ns, kind="stable")
