@@ -11,6 +11,10 @@ import pytest
 
 import chakrasim as cs
 from chakrasim.cli.main import main
+from chakrasim.converter.binding.calls import recorded_calls
+from chakrasim.converter.binding.matching import Matching
+from chakrasim.converter.binding.measure import measured_step
+from chakrasim.converter.binding.rows import rows_of_linked
 from chakrasim.converter.binding.sequences import aligned
 from chakrasim.demo import TRACES
 from chakrasim.trace.job.job import Job
@@ -165,6 +169,15 @@ def test_what_is_found_by_place_counts_up_to_what_is_found_by_name(tmp_path: Pat
     more = [*WHOLE[:4], *["erf 1 1"] * 20, *WHOLE[4:]]
     with pytest.raises(cs.InputError, match=r"found 22.2% of 27 compute nodes .*23 measured with their neighbours"):
         cs.bind(captured(more, 2), fused(tmp_path).write())
+
+
+def test_of_a_device_on_which_nothing_is_found_all_work_is_left_out(tmp_path: Path) -> None:
+    rows = rows_of_linked(cs.link(device=fused(tmp_path).write()))
+    every = np.ones(len(rows), np.bool_)
+    calls = recorded_calls(rows, every, {"aten::mm", "aten::silu"}, {})
+    none = Matching(np.zeros((0, 2), np.int64), np.zeros(60, np.int64), np.zeros(len(calls), np.int64))
+    sample = measured_step(rows, -1, every, calls, none, np.ones(60, np.bool_), np.ones(60))
+    assert sample.left_ns == 437_000 and np.isnan(sample.work_ns).all() and not sample.placed.any()
 
 
 def test_large_places_are_no_detail_of_an_operator(tmp_path: Path) -> None:

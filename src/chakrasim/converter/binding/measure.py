@@ -78,7 +78,7 @@ def measured_step(
         at_place, late, given = spread(rows, rest, done[rows.giver[rest]], calls, found.pairs, place, moved)
         launch = np.fmax(launch, late)
         rest = rest[~given]
-        more = rest[calls.owner[rest] >= 0]
+        more = rest[calls.owner[rest] >= 0] if at_work.any() else rest[:0]
         total += _sums(node_before(rows, more, calls, found.pairs[at_work]), rows.duration_ns[more], nodes)
         left = int(rows.duration_ns[rest].sum() - rows.duration_ns[more].sum())
     else:
