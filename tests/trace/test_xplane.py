@@ -21,6 +21,9 @@ from chakrasim.errors import InputError
 from chakrasim.linker.api import link
 from chakrasim.notes import Notes
 from chakrasim.trace import KinetoTrace, read_kineto, read_trace
+from chakrasim.trace.linked.columns import EdgeKind
+
+PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 
 
 def read(data: bytes, folder: Path, **options: Any) -> KinetoTrace:
@@ -74,7 +77,7 @@ def test_events_are_those_of_the_official_parser(seed: int, tmp_path: Path) -> N
     ("sample", "steps", "launched"), [("jax_cpu", 5, 0), ("jax_h200", 4, 188), ("xla_rocm", 0, 150)]
 )
 def test_recorded_profiles_are_read_without_loss(sample: str, steps: int, launched: int) -> None:
-    path = Path(__file__).parents[1] / "data" / "profiles" / f"{sample}.xplane.pb.gz"
+    path = PROFILES / f"{sample}.xplane.pb.gz"
     trace = read_kineto(path)
     wanted = official(gzip.decompress(path.read_bytes()))
     assert trace.event_count == len(wanted)
@@ -107,6 +110,15 @@ def test_a_gpu_profile_links_and_counts(tmp_path: Path) -> None:
     assert linked.counts["unlinked_device_rows"] == 0
     assert list(notes) == [f"{tmp_path}/host.xplane.pb: 4 times finer than a nanosecond were rounded down"]
     assert trace.counts["values that were not kept"] == 6
+
+
+def test_each_step_of_a_recorded_profile_waits_for_the_gpu() -> None:
+    linked = link(device=PROFILES / "jax_h200.xplane.pb.gz")
+    waits = linked.edge_kind == EdgeKind.SYNC_STREAM
+    goes_on = linked.edge_target[waits]
+    assert {*linked.step[goes_on].tolist()} == {0, 1, 2, 3}
+    assert (linked.start_ns[goes_on] == linked.end_ns[linked.edge_source[waits]]).all()
+    assert linked.counts["idle_waits_for_the_device"] == 5
 
 
 def test_operations_of_a_tpu_are_work_once(tmp_path: Path) -> None:
