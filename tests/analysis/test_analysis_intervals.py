@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrasim.analysis.table.intervals import Union, covered_before, merge, overlap, running_maximum, time_by_state
 from chakrasim.analysis.table.nesting import brackets_of, nest
 from chakrasim.analysis.table.sequence_groups import _one_by_one, equal_sequences
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.compat.hta.launches import latest_around
+from chakrasim.trace.intervals import Union, covered_before, merge, overlap, running_maximum, time_by_state
 
 calm = settings(max_examples=80)
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from ascend_documents import CANN_PID, HARDWARE_PID, PYTHON, arrows, complete, document
 
-from chakrasim.analysis.table.intervals import merge
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.work import DeviceWork, device_work
 from chakrasim.linker.api import link
@@ -21,6 +20,7 @@ from chakrasim.notes import Notes
 from chakrasim.scenarios.asked import asked_of
 from chakrasim.scenarios.recorded import ask_recorded
 from chakrasim.trace import KinetoTrace, read_kineto
+from chakrasim.trace.intervals import merge
 from chakrasim.trace.kineto.only_work import last_begun
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.table.intervals import merge
 from chakrasim.analysis.table.kernel_classes import MEMORY
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
+from chakrasim.trace.intervals import merge
 
 _DIRECTION = re.compile(
     r"(?:hip)?(Memcpy|Memset|FillBuffer|Copy(?=\w+To))\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device))|[HDP]2[HDP])?",

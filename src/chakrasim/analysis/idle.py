@@ -7,13 +7,13 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from chakrasim.analysis.table.intervals import running_maximum
 from chakrasim.analysis.table.kernel_classes import WAIT
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percentage
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
+from chakrasim.trace.intervals import running_maximum
 from chakrasim.trace.kineto.columns import Mask
 
 #: A gap shorter than this between two launched kernels is what starting a kernel takes.

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.table.intervals import merge, time_by_state
 from chakrasim.analysis.table.kernel_classes import CLASS_NAMES, COMMUNICATION, COMPUTE, MEMORY, OTHER
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percentage
 from chakrasim.analysis.table.scopes import devices_of
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
 from chakrasim.notes import Notes
+from chakrasim.trace.intervals import merge, time_by_state
 
 _ORDER = (COMPUTE, COMMUNICATION, MEMORY, OTHER)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chakrasim.analysis.table.intervals import check_times, merge, overlap
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
 from chakrasim.analysis.table.scopes import devices_of, scope_label, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.notes import Notes
+from chakrasim.trace.intervals import check_times, merge, overlap
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.table.intervals import Union, check_times, merge, time_by_state
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMORY, OTHER
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
 from chakrasim.analysis.table.scopes import MEAN, Scope, devices_of, scope_label, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
+from chakrasim.trace.intervals import Union, check_times, merge, time_by_state
 
 PARTS = ("before", "compute", "exposed_comm", "exposed_memory", "other", "idle", "after")
 SUMS = ("communication", "overlap_comm_compute", "busy", "span")

@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.table.intervals import Union, covered_before, merge
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION as COMMUNICATES
 from chakrasim.analysis.table.kernel_classes import MEMORY, class_of_name
 from chakrasim.comparison.parts import COMMUNICATION, COMPUTE, COPIES, Part
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of
+from chakrasim.trace.intervals import Union, covered_before, merge
 from chakrasim.trace.linked.columns import OPERATION_NAMES, EdgeKind, LinkedTrace, RowKind
 
 Ints = NDArray[np.int64]

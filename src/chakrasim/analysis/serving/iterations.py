@@ -9,7 +9,6 @@ import numpy as np
 
 from chakrasim.analysis.serving.marks import ANNOTATED, UNKNOWN, Iterations, find_iterations
 from chakrasim.analysis.table.host_waits import by_thread, host_waits
-from chakrasim.analysis.table.intervals import covered_before, merge
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMORY, OTHER
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.scopes import Scope
@@ -21,6 +20,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker.evidence.blocking import calls_with
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import time_text
+from chakrasim.trace.intervals import covered_before, merge
 
 _FORMS: Final = "execute_context_..._generation_... (vLLM) or step[...] (SGLang)"
 _REMEDY: Final = (

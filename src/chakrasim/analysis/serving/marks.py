@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.analysis.table.intervals import running_maximum
 from chakrasim.analysis.table.nesting import threads_of
+from chakrasim.trace.intervals import running_maximum
 from chakrasim.trace.kineto.columns import HAS_DUR, HAS_TS, Ints, KinetoTrace
 
 PREFILL, DECODE, MIXED, IDLE, UNKNOWN = "prefill", "decode", "mixed", "idle", "unknown"

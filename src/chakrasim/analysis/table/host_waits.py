@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrasim.analysis.table.intervals import Union, covered_before, merge, running_maximum
 from chakrasim.analysis.table.kernel_classes import MEMORY
 from chakrasim.analysis.table.nesting import threads_of
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.analysis.table.work import DeviceWork, runtime_rows
 from chakrasim.linker.evidence.blocking import blocking_copies, calls_with
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS
+from chakrasim.trace.intervals import Union, covered_before, merge, running_maximum
 from chakrasim.trace.kineto.columns import Ints
 
 

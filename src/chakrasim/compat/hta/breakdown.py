@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.table.intervals import Union, merge, states
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMORY
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.compat.hta.ranks import HtaRank, pandas_order, rounded, table_of
 from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import DEVICE_NAMES, HtaFailure
+from chakrasim.trace.intervals import Union, merge, states
 
 _KINDS: Final = {COMPUTE: "COMPUTATION", COMMUNICATION: "COMMUNICATION", MEMORY: "MEMORY"}
 _FIGURES: Final = ("sum (us)", "max (us)", "min (us)", "stddev", "mean (us)")
