@@ -90,10 +90,9 @@ def main() -> None:
     parser.add_argument("--recorded", type=Path, help="folder of families recorded on a GPU")
     parser.add_argument("--every", type=int, default=1)
     chosen = parser.parse_args()
-    for family in sorted(chosen.recorded.iterdir()) if chosen.recorded else ():
-        if any(family.glob("*.parameters.json")):
-            on_a_gpu(family, chosen.every)
     if chosen.recorded:
+        for family in sorted({one.parent for one in chosen.recorded.glob("*/*.parameters.json")}):
+            on_a_gpu(family, chosen.every)
         return
     for name, arguments, ranks, sizes in CASES:
         if not name.startswith(chosen.only):

@@ -115,8 +115,7 @@ class _Target:
     computes: NDArray[np.bool_] = field(init=False)
     share: float = -1.0
     samples: list[Sample] = field(default_factory=list)
-    captured: Ints | None = None
-    recorded: Ints | None = None
+    best: Matching | None = None
     moved: Floats = field(init=False)
     _known: dict[tuple[object, ...], Matching | None] = field(default_factory=dict)
 
@@ -128,11 +127,9 @@ class _Target:
 
     def add(self, rows: Rows, chosen: dict[int, Mask], calls: dict[int, Calls]) -> None:
         """Take a rank's steps if they fit at least as well as those of the ranks before."""
-        samples: list[Sample] = []
-        for step, own in calls.items():
-            found = self._matched(own)
-            if found is not None:
-                samples.append(measured_step(rows, step, chosen[step], own, found, self.computes, self.moved))
+        found = {step: one for step, own in calls.items() if (one := self._matched(own)) is not None}
+        samples = [measured_step(rows, step, chosen[step], calls[step], one, self.computes, self.moved)
+                   for step, one in found.items()]  # fmt: skip
         shares = [self._share(sample) for sample in samples]
         share = float(np.median([*shares, *[0.0] * (len(calls) - len(samples))]))
         if not samples or share < self.share:
@@ -141,9 +138,8 @@ class _Target:
             self.samples.clear()
             self.share = share
             best = samples[int(np.argmax(shares))]
-            found = self._matched(calls[best.step])
-            assert found is not None
-            self.captured, self.recorded = np.where(best.placed, BY_PLACE, found.captured), found.recorded
+            one = found[best.step]
+            self.best = replace(one, captured=np.where(best.placed, BY_PLACE, one.captured))
         self.samples += samples
 
     def _matched(self, calls: Calls) -> Matching | None:
@@ -163,7 +159,7 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
     """The trace with what was measured. Raises InputError where too little is."""
     ranks = np.flatnonzero(np.asarray(job.trace_of_rank) == number)
     computing = int(target.computes.sum())
-    if target.captured is None or target.recorded is None or (computing and target.share < least_share):
+    if target.best is None or (computing and target.share < least_share):
         raise InputError(
             "the recorded run is not one of the captured program, or not of these sizes",
             file=target.trace.source,
@@ -183,8 +179,8 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
         samples=len(target.samples),
         computing=computing,
         matched=int(np.isfinite(work).sum()),
-        captured=_counted(target.captured[target.computes]),
-        recorded_calls=_counted(target.recorded),
+        captured=_counted(target.best.captured[target.computes]),
+        recorded_calls=_counted(target.best.recorded),
         work_ns=int(np.nansum(work)),
         gap_ns=int(gap),
         left_ns=int(np.median([sample.left_ns for sample in target.samples])),
@@ -198,9 +194,9 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
 
 
 def _fares(target: _Target, computing: int) -> str:
-    if target.captured is None:
+    if target.best is None:
         return "two programs that have too little in common to be aligned"
-    why = _counted(target.captured[target.computes])
+    why = _counted(target.best.captured[target.computes])
     listed = ", ".join(f"{count:,} {what}" for what, count in why.items())
     return f"{target.share:.1%} of {computing:,} compute nodes ({listed})"
 

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.converter.binding.calls import Calls
-from chakrasim.converter.binding.rows import Rows
+from chakrasim.converter.binding.rows import Mask, Rows
 from chakrasim.trace.chakra.graph import Ints
 
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 MOST_NODES: Final = 48
 """A place with more nodes is no detail of an operator."""

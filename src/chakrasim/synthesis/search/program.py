@@ -462,7 +462,7 @@ class Search:
     def _meter_of(self, loop: int, within: Set[int], like: Set[Any]) -> bool:
         """The same, of kinds of nodes with these attributes."""
         near = [role for role in self.occurrences if self.roles[role].attributes in like]
-        names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
+        names = set.intersection(*({*self.roles[role].numbers()} for role in near))
         path = (*self.inner[loop], loop)
         own, around = self.tables.of(path), self.tables.of(path[:-1])
         tried = [chosen for some in dict.fromkeys((frozenset(within & {*near}), frozenset(within & self.unsure)))

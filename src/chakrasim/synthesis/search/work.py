@@ -21,7 +21,8 @@ LATER: Final = 1_700_000_000
 """Of all, what is left for laws that need to know what adds up."""
 AT_FIRST: Final = 50_000_000
 LITTLE: Final = 8_000_000
-"""What a law may take that is looked for again; the same where most take less, and the rest are left for later."""
+"""What a law may take that is looked for again, or something near; and where most take less, and the rest are left for
+later."""
 
 
 @dataclass
