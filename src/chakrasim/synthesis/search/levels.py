@@ -36,6 +36,8 @@ MOST: Final = 400
 it does not give."""
 MORE: Final = 60
 ROUNDS: Final = 3
+PARTS: Final = 4
+"""Of the jobs, of which a law is tried on one that it was not looked for in."""
 ENOUGH: Final = 100
 """Examples of which so many have no law have none of all either."""
 
@@ -137,11 +139,14 @@ def tried(
     search: Callable[[Ints, bool], Expression | None],
     given_by: Callable[[Expression], NDArray[np.bool_]],
 ) -> Expression | None:
-    """What a search finds in some rows of three quarters of the jobs, if it gives all; or in some of all jobs, where it
-    is told that this is not sure. Rows that it does not give join those that it is asked for."""
-    seen = ~np.isin(job, np.unique(job)[3::4])
-    for sure in (True, False):
-        rows = _sample(wanted, np.flatnonzero(seen))
+    """What a search finds in some rows of three quarters of the jobs, if it gives all: of the first, or of others where
+    what the first say is wrong for those left out alone; or in some of all jobs, where it is told that this is not
+    sure. Rows that it does not give join those that it is asked for."""
+    jobs = np.unique(job)
+    parts = range(PARTS)[::-1] if len(jobs) >= 2 * PARTS else (PARTS - 1,)
+    for sure, left_out in (*((True, jobs[at::PARTS]) for at in parts), (False, jobs[:0])):
+        out = np.isin(job, left_out)
+        rows = _sample(wanted, np.flatnonzero(~out))
         for _ in range(ROUNDS):
             found = search(rows, sure)
             if found is None:
@@ -149,13 +154,12 @@ def tried(
             wrong = np.flatnonzero(~given_by(found))
             if not len(wrong):
                 return found
-            wrong = wrong[seen[wrong]]
+            wrong = wrong[~out[wrong]]
             if not len(wrong):
                 break
             rows = np.union1d(rows, wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), MORE)).astype(np.int64)])
-        if found is None and seen.sum() > ENOUGH:
+        if found is None and (~out).sum() > ENOUGH:
             break
-        seen = np.ones(len(job), np.bool_)
     return None
 
 
@@ -171,6 +175,8 @@ def of_totals(wanted: Ints, table: Table, known: Known, group: Ints | None = Non
 
     def search(rows: Ints, sure: bool) -> Expression | None:
         rows = rows[wanted[rows] != 0]
+        if len(rows) < FEW:
+            return None
         rows = rows[spread(wanted[rows], ROWS)]
         here = {name: column[rows] for name, column in said.items()}
         chosen = relevant(simple(Examples(wanted[rows], here)))

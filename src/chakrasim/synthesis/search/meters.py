@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,11 @@ class Meter:
         own = [self.start, *self.weights, self.limit, self.flush, self.active]
         return own + [law for part in self.parts for law in (part.start, part.weight)]
 
+    def sums(self) -> list[Expression]:
+        """The laws of what each iteration adds that are sums of sums, as one sum each."""
+        terms = [_terms(weight) for weight in self.weights]
+        return [["sum", own] for own in terms if own]
+
     def in_doubt(self, own: Columns, first: Columns, second: Columns, parent: Ints) -> int:
         """How often what has added up lies where the jobs do not say whether it is enough, by what `columns` returns
         for these."""
@@ -102,6 +107,14 @@ class Meter:
             first[f"part {number} of meter {self.number}"] = sums
             second[f"left part {number} of meter {self.number}"] = left
         return first, second
+
+
+def _terms(law: Expression) -> list[Any]:
+    """Of sums that are added; none of other laws."""
+    if law[0] == "+":
+        one, other = map(_terms, law[1:])
+        return [*one, *other] if one and other else []
+    return [*law[1]] if law[0] == "sum" else []
 
 
 def _with(fires: Ints, early: Ints, active: Ints, start: Ints, weight: Ints, parent: Ints) -> tuple[Ints, Ints]:

@@ -27,7 +27,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, limits, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
@@ -152,8 +152,9 @@ class Search:
         self.sums: dict[tuple[int, ...], list[Expression]] = defaultdict(list)
         """Laws of what nodes inside of loops add up to, by these."""
         self.meters: list[Meter] = []
-        self.looked_ahead: set[int] = set()
-        """Roles whose numbers are no sums of nodes ahead, or have such a law."""
+        self.looked_ahead: set[tuple[int, bool]] = set()
+        """Roles whose numbers are no sums of nodes ahead, or have such a law, and whether that was looked for once what
+        adds up was settled."""
 
     def learn(self, progress: Progress | None) -> None:
         """Find the laws of all counts and kinds of nodes."""
@@ -202,12 +203,16 @@ class Search:
         return law and ["*", law, often]
 
     def _settle(self) -> None:
-        """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases."""
-        for loop in self.inner if self.unsure else ():
-            while self._meter(loop):
+        """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases. What is
+        left behind a loop inside adds up along none."""
+        for loop in sorted(self.inner, key=lambda loop: -len(self.inner[loop])):
+            while self.unsure and self._meter(loop):
                 pass
         for role in sorted(self.unsure):
             self._comes(role)
+            if role in self.unsure and (law := self._by_case_of_others(role)):
+                self.unsure.discard(role)
+                self.present[role] = law
 
     def _roles(self, roles: Set[int], progress: Progress | None, *, settled: bool = False) -> None:
         """Find the laws of numbers of roles that have none: those without cases first, which others may follow from.
@@ -305,6 +310,22 @@ class Search:
             self._tell_presence(role, here, table)
         self.present[role] = law
 
+    def _by_case_of_others(self, role: int) -> Expression | None:
+        """The law of whether a role comes by a case that parts the jobs where others of its name come."""
+        name, here, table = self.roles[role].name, self._presence(role), self.tables.of(self.where[role].loops)
+        others = [law for other, law in self.present.items() if other != role and self.roles[other].name == name]
+        columns = table.columns(1)
+        for column, sign, number in limits(others):
+            if column not in columns:
+                continue
+            test = [column, sign, "", number]
+            held = expressions.test(test, columns)
+            laws = [levels.find(here[rows], table.some(rows), self.known, 0)
+                    for rows in map(np.flatnonzero, (held, ~held)) if len(rows)]  # fmt: skip
+            if len(laws) == 2 and None not in laws:
+                return ["if", test, *laws]
+        return None
+
     def _coming(self, role: int) -> str:
         return f"{self.titles[role]}: whether it comes"
 
@@ -390,10 +411,10 @@ class Search:
             self._summed(levels.of_totals, found, wanted, table)
             if size := self._size(role):
                 others = [law for laws in self.sums.values() for law in laws]
-                self._summed(partial(as_ahead, others=others), found, wanted, table)
-                if role not in self.looked_ahead:
-                    self._summed(partial(totals_ahead, size=size), found, wanted, table)
-                    self.looked_ahead.add(role)
+                self._summed(partial(as_ahead, others=others, size=size), found, wanted, table)
+                if (role, settled) not in self.looked_ahead:
+                    self._summed(partial(totals_ahead, size=size, others=others), found, wanted, table)
+                    self.looked_ahead.add((role, settled))
         if cases and settled:
             self._summed(self._like_others, found, wanted, table)
         for name in [name for name in wanted if name not in found]:
@@ -495,6 +516,7 @@ class Search:
         for role in near:
             if role not in before:
                 self._comes_metered(role)
+        self.sums[path][:0] = meter.sums()
         return True
 
     def _jobs_apart(self, within: Set[int], like: Set[Any]) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations, permutations, product
 from typing import Any, Final
 
@@ -17,39 +18,52 @@ from chakrasim.synthesis.expressions import Expression, Ints, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Powers, Products, few_terms, spread
-from chakrasim.synthesis.search.totals import FIRST, NEXT, TOTAL, turned
+from chakrasim.synthesis.search.totals import FIRST, NEXT, summand, turned
 from chakrasim.synthesis.search.work import LITTLE, MOST
 
 Terms = list[list[Any]]
 """As sums have them."""
 PARAMETERS: Final = 3
 """Of which one may tell cases of another's terms apart, at most."""
+SURE: Final = 3
+"""Different numbers without which nothing is in proportion to others."""
+LARGEST_SHARE: Final = 1 << 8
 BUT: Final = 3
 """Terms that do not come in another case, at most."""
 
 
-def totals_by_case(wanted: Ints, table: Table, known: Known, *, shared: bool) -> Expression | None:
-    """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to where a parameter of jobs says
-    so; by other values of that its terms come, too, but for a few, or where ranks have ``shared`` them over columns of
-    few values."""
+def totals_by_case(
+    wanted: Ints, table: Table, known: Known, *, shared: bool, others: Sequence[Expression] = ()
+) -> Expression | None:
+    """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to where a test of jobs holds, one
+    of other laws or of a parameter beside a number; else its terms come, too, but for a few, or where ranks have
+    ``shared`` them over columns of few values."""
     if table.inside is None or (shared and level_of(wanted, table) > 1):
         return None
     if len(np.unique(wanted)) < FEW or not table.inside.columns():
         return None
+    first = table.levels[0]
+    tests = [[name, sign, "", number] for name, sign, number in limits(others) if name in first and not shared]
     for name in _parameters(wanted, table, known)[: 1 if shared else PARAMETERS]:
-        for one in np.unique(table.levels[0][name]).tolist():
-            here = table.levels[0][name] == one
-            if shared:
-                known.work.begin()
-            with known.work.at_most(MOST if shared else LITTLE):
-                law = of_totals(wanted[here], table.some(here), known)
-            if law is None:
-                continue
-            rest, others = wanted[~here], table.some(~here)
-            other = _whole_or_like(rest, others, known, law[1], name) if shared else _but_few(rest, others, law[1])
-            if other is not None:
-                return law if other == law else ["if", [name, "==", "", one], law, other]
+        tests += [[name, "==", "", one] for one in np.unique(first[name]).tolist()]
+    for test in tests:
+        here = expressions.test(test, first)
+        if shared:
+            known.work.begin()
+        with known.work.at_most(MOST if shared else LITTLE):
+            law = of_totals(wanted[here], table.some(here), known)
+        if law is None:
+            continue
+        rest, apart = wanted[~here], table.some(~here)
+        other = _whole_or_like(rest, apart, known, law[1], test[0]) if shared else _but_few(rest, apart, law[1])
+        if other is not None:
+            return law if other == law else ["if", test, law, other]
     return None
+
+
+def limits(laws: Sequence[Expression]) -> list[tuple[str, str, int]]:
+    """What laws compare with numbers."""
+    return sorted(set[tuple[str, str, int]]().union(*map(expressions.limits, laws)))
 
 
 def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
@@ -64,23 +78,33 @@ def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
     return None
 
 
-def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expression]) -> Expression | None:
-    """That of other laws, of nodes ahead of others, which gives what is wanted, int64[n], too: by the next iteration or
-    by the first ones of loops inside."""
-    ahead = [law for law in others if turned(law, TOTAL) != law]
-    for law in (turned(law, which) for law in ahead for which in (FIRST, NEXT)):
+def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expression], size: str) -> Expression | None:
+    """That of other laws, of nodes ahead of others, which gives what is wanted, int64[n], too, by the next iteration or
+    by the first ones of loops inside; or so many times that over the ``size`` of a group, a column."""
+    whole = wanted * table.levels[1].get(size, np.ones(len(wanted), np.int64))
+    of_nodes = [law for law in others if any(summand(name) for name in expressions.names(law))]
+    for law in (turned(law, which) for law in of_nodes for which in (FIRST, NEXT)):
         columns = table.asked(law)
         known.work.spend(len(wanted) * len(columns))
-        if {*columns} >= expressions.names(law) and Examples(wanted, columns).given_by(law).all():
+        if not {*columns} >= expressions.names(law):
+            continue
+        made = value(law, columns, len(wanted))
+        if Examples(wanted, {"made": made}).given_by(["column", "made"]).all():
             return law
+        part = _so_many_times(whole, made, law)
+        found = part and ["ceil", part, ["column", size]]
+        if found and Examples(wanted, columns).given_by(found).all():
+            return found
     return None
 
 
-def totals_ahead(wanted: Ints, table: Table, known: Known, size: str) -> Expression | None:
+def totals_ahead(
+    wanted: Ints, table: Table, known: Known, size: str, others: Sequence[Expression] = ()
+) -> Expression | None:
     """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
     of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
-    weights that are gathered ahead each rank has its part."""
-    found = totals_by_case(wanted, table, known, shared=False)
+    weights that are gathered ahead each rank has its part. Tests of ``others``' laws part jobs, too."""
+    found = totals_by_case(wanted, table, known, shared=False, others=others)
     if found is not None or table.inside is None:
         return found
     over = {name: own for name, own in table.levels[1].items() if name == size}
@@ -88,7 +112,11 @@ def totals_ahead(wanted: Ints, table: Table, known: Known, size: str) -> Express
     for by_case, ((name, count), which) in product((True, False), ways):
         there = replace(table, inside=replace(table.inside, which=which))
         whole = wanted * count
-        found = totals_by_case(whole, there, known, shared=False) if by_case else _of_ahead(whole, there, known)
+        found = (
+            totals_by_case(whole, there, known, shared=False, others=others)
+            if by_case
+            else _of_ahead(whole, there, known)
+        )
         if found is not None:
             return ["ceil", found, ["column", name]] if name else found
     return None
@@ -101,22 +129,60 @@ def _of_ahead(wanted: Ints, table: Table, known: Known) -> Expression | None:
 
 def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
     """Sums of the terms of another's law that give what is wanted, int64[n], perhaps by case of a parameter: one by
-    which that goes most, or by which it is so many times the other."""
+    whose values it is most often so many times the other, or by which that goes most."""
     if len(np.unique(wanted)) < FEW:
         return None
     terms = _terms(law)
-    found = _of_terms(wanted, table, known, terms)
+    found = _by_its_cases(wanted, table, known, law) or _of_terms(wanted, table, known, terms)
     if found is not None:
         return found
     share = wanted / np.maximum(value(law, table.asked(law), len(wanted)), 1)
-    often: dict[str, int] = {}
+    shares, often = np.unique(share, return_counts=True)
+    alike = np.abs(share - shares[often.argmax()]) <= EXACT * share
+    whole: dict[str, int] = {}
     for name, own in table.levels[0].items():
-        for here in (own == one for one in np.unique(own)[:CHOICES] if np.ptp(own)):
-            if np.ptp(share[here]) <= EXACT * share[here].max():
-                often[name] = max(often.get(name, 0), int(here.sum()))
-    names = [*sorted(often, key=lambda name: -often[name])[:1], *_parameters(wanted, table, known)]
+        if np.ptp(own):
+            whole[name] = sum(int(here.sum()) for here in (own == one for one in np.unique(own)) if alike[here].all())
+    most = sorted((name for name in whole if whole[name]), key=lambda name: -whole[name])[:1]
+    names = [*most, *_parameters(wanted, table, known)]
     laws = (_like(wanted, table, known, terms, name) for name in dict.fromkeys(names[:PARAMETERS]))
     return next((law for law in laws if law is not None), None)
+
+
+def _by_its_cases(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
+    """What is wanted, int64[n], in proportion to what another's law says in one of its cases, which one by each value
+    of a parameter that it asks for."""
+    cases, columns = _cases(law), table.asked(law)
+    names = {name for name, _, _ in expressions.limits(law)} & {*table.levels[0]}
+    if not names or not expressions.names(law) <= {*columns}:
+        return None
+    known.work.spend(len(wanted) * len(columns))
+    made = [value(one, columns, len(wanted)) for one in cases]
+    for name in sorted(names):
+        own, found = table.levels[0][name], list[Expression]()
+        values = np.unique(own).tolist()
+        for here in (own == one for one in values):
+            laws = (_so_many_times(wanted[here], said[here], one) for said, one in zip(made, cases, strict=True))
+            found += [one for one in laws if one is not None][:1]
+        if len(found) == len(values):
+            whole = found[-1]
+            for one, case in reversed([*zip(values, found, strict=True)][:-1]):
+                whole = whole if case == whole else ["if", [name, "<", "", one + 1], case, whole]
+            return whole
+    return None
+
+
+def _cases(law: Expression) -> list[Expression]:
+    return [*_cases(law[2]), *_cases(law[3])] if law[0] == "if" else [law]
+
+
+def _so_many_times(wanted: Ints, made: Ints, law: Expression) -> Expression | None:
+    """The law, as often as it goes into what is wanted, int64[n], if that is the same all over."""
+    if len(np.unique(wanted)) < SURE or (made <= 0).any():
+        return None
+    share = Fraction(int(wanted[0]), int(made[0])).limit_denominator(LARGEST_SHARE)
+    off = np.abs(wanted - made * float(share))
+    return expressions.times(law, share) if (off <= EXACT * np.abs(wanted)).all() and share else None
 
 
 def _parameters(wanted: Ints, table: Table, known: Known) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any, Final
 
@@ -59,6 +60,7 @@ class Summand:
         return found
 
 
+@cache
 def summand(column: str) -> Summand | None:
     """What a column adds up; None for other columns."""
     which = next((one for one in (TOTAL, NEXT, FIRST) if column.startswith(one)), None)
@@ -235,11 +237,12 @@ def _products(
     single, named = [], list[tuple[Powers, Powers]]()
     times: list[tuple[Floats, Powers]] = [(often.astype(np.float64), {})]
     turns_of: dict[str, list[str]] = {}
+    every_turn = np.reshape([*turns.values()], (len(turns), len(wanted))).astype(np.int64)
     for name, values in sums.items():
         of = summand(name) or Summand(-1, "", TOTAL)
         role = total_of(of.role, "", of.which)
         if role not in turns_of:
-            turns_of[role] = [*_turns(sums[role], turns)]
+            turns_of[role] = ["", *_turns(sums[role], [*turns], every_turn)]
         for turn in turns_of[role] if values.any() else ():
             column, own = (values, {name: 2}) if not turn else (values / turns[turn], {name: 2, turn: -2})
             single.append(column.astype(np.float64))
@@ -249,19 +252,20 @@ def _products(
     rows = len(wanted)
     times = [times[at] for at in once(np.stack([column for column, _ in times])).tolist()]
     factors = np.stack([column for column, _ in times])
-    made = np.reshape([product * factors for _, product in products], (-1, rows))
+    above = np.reshape([product for _, product in products], (-1, 1, rows))
+    made = (above * factors).reshape(-1, rows)
     named += [(powers, own) for powers, _ in products for _, own in times]
     every = np.concatenate([np.reshape(single, (-1, rows)), made])
     kept = once(every)[:COLUMNS]
     return Products([named[at] for at in kept.tolist()], [""] * len(kept), every[kept].T / wanted[:, None])
 
 
-def _turns(often: Ints, turns: Mapping[str, Ints]) -> Iterator[str]:
-    """None, "", and columns that divide how often a role comes that comes more than once, such as micro-batches: what
-    it adds up to is so much for each."""
-    yield ""
-    if often.max(initial=0) > 1:
-        yield from (name for name, own in turns.items() if not (often % own).any())
+def _turns(often: Ints, names: Sequence[str], columns: Ints) -> list[str]:
+    """Of these ``columns``, int64[names, n], those that divide how often a role comes that comes more than once, such
+    as micro-batches: what it adds up to is so much for each."""
+    if often.max(initial=0) <= 1:
+        return []
+    return [names[at] for at in np.flatnonzero(~(often % columns).any(axis=1)).tolist()]
 
 
 def products_of(above: Mapping[str, Floats], below: Mapping[str, Floats]) -> list[tuple[Powers, Floats]]:
