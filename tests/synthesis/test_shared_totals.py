@@ -114,7 +114,7 @@ def test_weights_that_are_gathered_ahead_are_sums_of_the_next_layer_and_of_the_f
     law = totals_ahead(following, each, Known(), "size in dp")
     assert law is not None
     assert {of.which for name in expressions.names(law) if (of := summand(name))} == {"next of "}
-    other = as_ahead(first, passes, Known(), [law])
+    other = as_ahead(first, passes, Known(), [law], "size in dp")
     assert other == turned(law, "first of ")
     each, passes, following, first = layers(30, 100 + seed)
     assert (expressions.value(law, each.asked(law), len(following)) == following).all()

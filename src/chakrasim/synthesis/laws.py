@@ -19,8 +19,9 @@ from chakrasim.synthesis.search.sums import rounded_sums, spread, sums
 from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
+Held = NDArray[np.bool_]
 Kind = Callable[["Examples", Work], Iterator[Expression]]
-Test = tuple[NDArray[np.bool_], list[Any]]
+Test = tuple[Held, list[Any]]
 """Which examples it holds for, bool[n], and the test."""
 
 PROBES: Final = 32
@@ -82,7 +83,7 @@ class Examples:
         """These rows alone."""
         return Examples(self.wanted[rows], {name: column[rows] for name, column in self.columns.items()})
 
-    def given_by(self, expression: Expression) -> NDArray[np.bool_]:
+    def given_by(self, expression: Expression) -> Held:
         """bool[n]: which examples it gives."""
         made = expressions.value(expression, self.columns, len(self))
         error = np.abs(made.astype(np.float64) - self.wanted)
@@ -201,9 +202,9 @@ def _stacked(few: Examples) -> Ints:
     return np.stack([*few.columns.values()]) if few.columns else np.zeros((0, len(few)), np.int64)
 
 
-def _even(rows: Ints) -> NDArray[np.bool_]:
+def _even(rows: Ints) -> Held:
     """Which rows, int64[..., n], are the same all over."""
-    same: NDArray[np.bool_] = (rows == rows[..., :1]).all(axis=-1)
+    same: Held = (rows == rows[..., :1]).all(axis=-1)
     return same
 
 
@@ -282,11 +283,18 @@ def _shares(few: Examples, work: Work) -> Iterator[Expression]:
                 yield ["//", ["+", names[of], names[place]], count]
 
 
-def _may_share(wanted: Ints, table: Ints, over: Ints) -> NDArray[np.bool_]:
+def _may_share(wanted: Ints, table: Ints, over: Ints) -> Held:
     """bool[counts]: over which of these, int64[counts, n], a row of the table divides to about what is wanted."""
-    low, high = (wanted - 1.0) * over[:, None], (wanted + 1.0) * over[:, None]
-    near = (low - np.abs(low) * EXACT <= table) & (table <= high + np.abs(high) * EXACT)
-    found: NDArray[np.bool_] = near.all(axis=2).any(axis=1)
+    low, high = (wanted - 1.0) * over, (wanted + 1.0) * over
+    low, high = low - np.abs(low) * EXACT, high + np.abs(high) * EXACT
+    positive: Held = np.all(over > 0, axis=1, keepdims=True)
+    near: Held = np.repeat(positive, len(table), axis=1)
+    for probe in range(len(wanted)):
+        at = table[:, probe]
+        near &= (low[:, probe, None] <= at) & (at <= high[:, probe, None])
+        if not near.any():
+            break
+    found: Held = np.any(near, axis=1)
     return found
 
 
@@ -397,7 +405,7 @@ def _commonest(few: Examples, cases: int, work: Work) -> Expression:
     return ["if", best[3], *(_commonest(part, cases - 1, work) for part in parts)]
 
 
-def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
+def _wrong(wanted: Ints, held: Held) -> int:
     return sum(int(part.sum() - np.unique(wanted[part], return_counts=True)[1].max()) for part in (held, ~held))
 
 
@@ -456,7 +464,7 @@ class Relevant:
 
     above: Mapping[str, Floats]
     below: Mapping[str, Floats]
-    zero: Mapping[str, NDArray[np.bool_]]
+    zero: Mapping[str, Held]
 
 
 def relevant(few: Examples) -> Relevant:
@@ -570,11 +578,11 @@ class _Cases:
                 return ["if", one, own, rest]
         return None
 
-    def _other(self, few: Examples, own: Expression, other: NDArray[np.bool_]) -> Expression | None:
+    def _other(self, few: Examples, own: Expression, other: Held) -> Expression | None:
         """A plain law of the other part than one with a law of its own."""
         return _in_proportion(few.some(np.flatnonzero(other)), own, self.work) or self._plain(few, other)
 
-    def _plain(self, few: Examples, part: NDArray[np.bool_]) -> Expression | None:
+    def _plain(self, few: Examples, part: Held) -> Expression | None:
         if part.sum() < SMALLEST_CASE:
             return None
         key = part.tobytes()
@@ -616,7 +624,7 @@ def tests_of(few: Examples, choices: bool, work: Work) -> Iterator[Test]:
     each = 500 + len(few) * (30 if fit else 1)
     work.spend(len(few.columns) * each)
     said: list[list[Any]] = []
-    parts: list[NDArray[np.bool_]] = [np.zeros((0, len(few)), np.bool_)]
+    parts: list[Held] = [np.zeros((0, len(few)), np.bool_)]
     for own, where in _choices(few) if choices or fit else _comparisons(few):
         room = max(work.own - 1, 0) // each
         work.spend(min(len(own), room + 1) * each)
@@ -645,7 +653,7 @@ class _Fit:
     def _beyond(self, columns: Floats) -> Floats:
         return columns - self.basis @ (self.basis.T @ columns)
 
-    def left(self, held: NDArray[np.bool_]) -> float:
+    def left(self, held: Held) -> float:
         """What is left of squares with these cases."""
         table = self._beyond(self.powers * held[:, None])
         by_case, more = _unit(table[:, 0]), table[:, 1:]
@@ -660,7 +668,7 @@ def _unit(column: Floats) -> Floats:
     return column / max(float(np.linalg.norm(column)), 1e-6)
 
 
-def _mixed(kind: Ints, held: NDArray[np.bool_]) -> Floats:
+def _mixed(kind: Ints, held: Held) -> Floats:
     """float64[tests]: how many different values, by number, both parts of each have together, by how many examples
     each has."""
     whole, rows = np.bincount(kind), len(kind)
@@ -672,7 +680,7 @@ def _mixed(kind: Ints, held: NDArray[np.bool_]) -> Floats:
     return np.concatenate(found)
 
 
-def _choices(few: Examples) -> Iterator[tuple[list[list[Any]], NDArray[np.bool_]]]:
+def _choices(few: Examples) -> Iterator[tuple[list[list[Any]], Held]]:
     """Tests of columns of few values, and whether others are 0."""
     for name, column in few.columns.items():
         values = np.unique(column)
@@ -680,7 +688,7 @@ def _choices(few: Examples) -> Iterator[tuple[list[list[Any]], NDArray[np.bool_]
         yield of_column(name, column, some, some[2:-1])
 
 
-def _comparisons(few: Examples) -> Iterator[tuple[list[list[Any]], NDArray[np.bool_]]]:
+def _comparisons(few: Examples) -> Iterator[tuple[list[list[Any]], Held]]:
     for name, column in few.columns.items():
         values = np.unique(column)[:12]
         yield of_column(name, column, values, values[1:])

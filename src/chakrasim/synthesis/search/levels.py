@@ -38,6 +38,8 @@ MORE: Final = 60
 ROUNDS: Final = 3
 PARTS: Final = 4
 """Of the jobs, of which a law is tried on one that it was not looked for in."""
+MANY: Final = 100
+"""Jobs without which laws come by chance if other parts than the last are tried, too."""
 ENOUGH: Final = 100
 """Examples of which so many have no law have none of all either."""
 
@@ -143,7 +145,7 @@ def tried(
     what the first say is wrong for those left out alone; or in some of all jobs, where it is told that this is not
     sure. Rows that it does not give join those that it is asked for."""
     jobs = np.unique(job)
-    parts = range(PARTS)[::-1] if len(jobs) >= 2 * PARTS else (PARTS - 1,)
+    parts = range(PARTS)[::-1] if len(jobs) >= MANY else (PARTS - 1,)
     for sure, left_out in (*((True, jobs[at::PARTS]) for at in parts), (False, jobs[:0])):
         out = np.isin(job, left_out)
         rows = _sample(wanted, np.flatnonzero(~out))
@@ -257,6 +259,8 @@ def level_of(wanted: Ints, table: Table) -> int:
 
 def first_rows(group: Ints) -> Ints:
     """The first of each group."""
+    if (group[1:] >= group[:-1]).all():
+        return np.flatnonzero(np.diff(group, prepend=-1))
     return np.sort(np.unique(group, return_index=True)[1])
 
 

@@ -17,7 +17,7 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
-from chakrasim.synthesis.laws import CASES, CHOICES, FEW_TESTS
+from chakrasim.synthesis.laws import CASES, CHOICES, FEW_TESTS, PROBES, Examples
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading, rank_names
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
@@ -27,7 +27,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, limits, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import Limit, as_ahead, like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
@@ -151,6 +151,8 @@ class Search:
         self.counters: set[str] = set()
         self.sums: dict[tuple[int, ...], list[Expression]] = defaultdict(list)
         """Laws of what nodes inside of loops add up to, by these."""
+        self.own: dict[str, list[Expression]] = defaultdict(list)
+        """By number, sums that follow from others of the same nodes."""
         self.meters: list[Meter] = []
         self.looked_ahead: set[tuple[int, bool]] = set()
         """Roles whose numbers are no sums of nodes ahead, or have such a law, and whether that was looked for once what
@@ -182,6 +184,9 @@ class Search:
             self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences}, progress, settled=True)
+        for role in sorted(self.occurrences):
+            if (size := self._size(role)) and self._without_law(role):
+                self._ahead(self.numbers[role], self._wanted(role), self._own_table(role), size)
         self._laws_of_times()
         self._guess(progress)
 
@@ -315,7 +320,7 @@ class Search:
         name, here, table = self.roles[role].name, self._presence(role), self.tables.of(self.where[role].loops)
         others = [law for other, law in self.present.items() if other != role and self.roles[other].name == name]
         columns = table.columns(1)
-        for column, sign, number in limits(others):
+        for column, sign, number in _limits(others):
             if column not in columns:
                 continue
             test = [column, sign, "", number]
@@ -410,10 +415,10 @@ class Search:
         if cases:
             self._summed(levels.of_totals, found, wanted, table)
             if size := self._size(role):
-                others = [law for laws in self.sums.values() for law in laws]
-                self._summed(partial(as_ahead, others=others, size=size), found, wanted, table)
+                self._ahead(found, wanted, table, size)
                 if (role, settled) not in self.looked_ahead:
-                    self._summed(partial(totals_ahead, size=size, others=others), found, wanted, table)
+                    ahead = partial(totals_ahead, size=size, limits=self._limits())
+                    self._summed(ahead, found, wanted, table)
                     self.looked_ahead.add((role, settled))
         if cases and settled:
             self._summed(self._like_others, found, wanted, table)
@@ -425,6 +430,17 @@ class Search:
         if role not in self.unsure:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
+
+    def _ahead(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, size: str) -> None:
+        """Laws of numbers of nodes that stand ahead of others whose sums have laws."""
+        others = [law for laws in self.sums.values() for law in laws]
+        self._summed(partial(as_ahead, others=others, size=size), found, wanted, table)
+
+    def _limits(self) -> list[Limit]:
+        """What laws of sums ask for."""
+        return _limits(
+            [law for laws in (*self.sums.values(), *(meter.laws() for meter in self.meters)) for law in laws]
+        )
 
     def _size(self, role: int) -> str:
         """The column of how large the group of a role is, "" where it has none."""
@@ -447,8 +463,9 @@ class Search:
     def _like_others(self, wanted: Ints, table: Table, known: Known) -> Expression | None:
         """A law of the terms of others' sums, else of what nodes inside add up to by case."""
         others = self.sums[table.inside.loops if table.inside else ()][:OTHERS]
+        limits = self._limits()
         bare, shared = (partial(totals_by_case, shared=held) for held in (False, True))
-        for search in (bare, *(partial(like_another, law=law) for law in others), shared):
+        for search in (bare, *(partial(like_another, law=law, limits=limits) for law in others), shared):
             known.work.begin()
             if found := search(wanted, table, known):
                 return found
@@ -465,9 +482,22 @@ class Search:
                 told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
             inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
             depth = {name: CASES if name in of_jobs else cases for name in left}
-            more = {name: levels.find(wanted[name], inside, self.known, depth[name]) for name in left}
-            solved = any(law is not None for law in more.values())
-            found |= {name: law for name, law in more.items() if law is not None}
+            more = {name: self._as_of_others(name, wanted[name], inside)
+                    or levels.find(wanted[name], inside, self.known, depth[name]) for name in left}  # fmt: skip
+            new = {name: law for name, law in more.items() if law is not None}
+            for name, law in new.items():
+                if law[0] == "sum" and law not in self.own[name]:
+                    self.own[name].append(law)
+            solved = bool(new)
+            found |= new
+
+    def _as_of_others(self, name: str, wanted: Ints, table: Table) -> Expression | None:
+        """The first law of this number of other kinds of nodes, from others of the same nodes, that gives it."""
+        every = Examples(wanted, table.columns(2))
+        few = every.some(np.linspace(0, len(wanted) - 1, min(len(wanted), PROBES)).astype(np.int64))
+        self.known.work.spend(len(few) * len(self.own[name]))
+        return next((law for law in self.own[name] if expressions.names(law) <= {*every.columns}
+                     and few.given_by(law).all() and every.given_by(law).all()), None)  # fmt: skip
 
     def _meter(self, loop: int) -> bool:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold. Whether
@@ -654,6 +684,11 @@ class Search:
             else:
                 found.append((said, [law for law in laws if law is not None]))
         return found, tuple(left_out)
+
+
+def _limits(laws: Sequence[Expression]) -> list[Limit]:
+    """What laws compare with numbers."""
+    return sorted(set[Limit]().union(*map(expressions.limits, laws)))
 
 
 def _of_meters(table: Table) -> dict[str, Ints]:

@@ -23,6 +23,8 @@ from chakrasim.synthesis.search.work import LITTLE, MOST
 
 Terms = list[list[Any]]
 """As sums have them."""
+Limit = tuple[str, str, int]
+"""A column of jobs, how it is compared, and with what."""
 PARAMETERS: Final = 3
 """Of which one may tell cases of another's terms apart, at most."""
 SURE: Final = 3
@@ -33,17 +35,17 @@ BUT: Final = 3
 
 
 def totals_by_case(
-    wanted: Ints, table: Table, known: Known, *, shared: bool, others: Sequence[Expression] = ()
+    wanted: Ints, table: Table, known: Known, *, shared: bool, limits: Sequence[Limit] = ()
 ) -> Expression | None:
     """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to where a test of jobs holds, one
-    of other laws or of a parameter beside a number; else its terms come, too, but for a few, or where ranks have
+    of these ``limits`` or of a parameter beside a number; else its terms come, too, but for a few, or where ranks have
     ``shared`` them over columns of few values."""
     if table.inside is None or (shared and level_of(wanted, table) > 1):
         return None
     if len(np.unique(wanted)) < FEW or not table.inside.columns():
         return None
     first = table.levels[0]
-    tests = [[name, sign, "", number] for name, sign, number in limits(others) if name in first and not shared]
+    tests: list[list[Any]] = [[name, sign, "", number] for name, sign, number in limits if name in first and not shared]
     for name in _parameters(wanted, table, known)[: 1 if shared else PARAMETERS]:
         tests += [[name, "==", "", one] for one in np.unique(first[name]).tolist()]
     for test in tests:
@@ -59,11 +61,6 @@ def totals_by_case(
         if other is not None:
             return law if other == law else ["if", test, law, other]
     return None
-
-
-def limits(laws: Sequence[Expression]) -> list[tuple[str, str, int]]:
-    """What laws compare with numbers."""
-    return sorted(set[tuple[str, str, int]]().union(*map(expressions.limits, laws)))
 
 
 def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
@@ -99,12 +96,12 @@ def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expressi
 
 
 def totals_ahead(
-    wanted: Ints, table: Table, known: Known, size: str, others: Sequence[Expression] = ()
+    wanted: Ints, table: Table, known: Known, size: str, limits: Sequence[Limit] = ()
 ) -> Expression | None:
     """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
     of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
-    weights that are gathered ahead each rank has its part. Tests of ``others``' laws part jobs, too."""
-    found = totals_by_case(wanted, table, known, shared=False, others=others)
+    weights that are gathered ahead each rank has its part. ``limits`` part jobs, too."""
+    found = totals_by_case(wanted, table, known, shared=False, limits=limits)
     if found is not None or table.inside is None:
         return found
     over = {name: own for name, own in table.levels[1].items() if name == size}
@@ -113,7 +110,7 @@ def totals_ahead(
         there = replace(table, inside=replace(table.inside, which=which))
         whole = wanted * count
         found = (
-            totals_by_case(whole, there, known, shared=False, others=others)
+            totals_by_case(whole, there, known, shared=False, limits=limits)
             if by_case
             else _of_ahead(whole, there, known)
         )
@@ -127,9 +124,11 @@ def _of_ahead(wanted: Ints, table: Table, known: Known) -> Expression | None:
     return of_totals(wanted, table, known) if table.inside and table.inside.columns() else None
 
 
-def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
+def like_another(
+    wanted: Ints, table: Table, known: Known, law: Expression, limits: Sequence[Limit] = ()
+) -> Expression | None:
     """Sums of the terms of another's law that give what is wanted, int64[n], perhaps by case of a parameter: one by
-    whose values it is most often so many times the other, or by which that goes most."""
+    whose values it is most often so many times the other, that ``limits`` ask for, or by which that goes most."""
     if len(np.unique(wanted)) < FEW:
         return None
     terms = _terms(law)
@@ -141,11 +140,12 @@ def like_another(wanted: Ints, table: Table, known: Known, law: Expression) -> E
     alike = np.abs(share - shares[often.argmax()]) <= EXACT * share
     whole: dict[str, int] = {}
     for name, own in table.levels[0].items():
-        if np.ptp(own):
+        if 1 < len(np.unique(own)) <= CHOICES:
             whole[name] = sum(int(here.sum()) for here in (own == one for one in np.unique(own)) if alike[here].all())
     most = sorted((name for name in whole if whole[name]), key=lambda name: -whole[name])[:1]
-    names = [*most, *_parameters(wanted, table, known)]
-    laws = (_like(wanted, table, known, terms, name) for name in dict.fromkeys(names[:PARAMETERS]))
+    asked = [name for name in dict.fromkeys(name for name, _, _ in limits) if whole.get(name) is not None]
+    names = [*most, *asked, *_parameters(wanted, table, known)]
+    laws = (_like(wanted, table, known, terms, name) for name in dict.fromkeys(names[: PARAMETERS + len(asked)]))
     return next((law for law in laws if law is not None), None)
 
 
@@ -208,7 +208,8 @@ def _like(wanted: Ints, table: Table, known: Known, terms: Terms, name: str) -> 
         here = values <= end
         own = first if end == least else _of_terms(wanted[here], table.some(here), known, terms)
         if own is not None:
-            rest = _whole_or_like(wanted[~here], table.some(~here), known, terms, name)
+            left, apart = wanted[~here], table.some(~here)
+            rest = _but_few(left, apart, own[1]) or _whole_or_like(left, apart, known, terms, name)
             return None if rest is None else ["if", [name, "<", "", end + 1], own, rest]
     return None
 

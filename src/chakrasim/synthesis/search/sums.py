@@ -105,7 +105,7 @@ def rounded_sums(
 def spread(wanted: NDArray[Any], count: int) -> NDArray[np.int64]:
     """Some of the examples, spread over what is wanted."""
     order = np.argsort(wanted, kind="stable")
-    return order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).astype(np.int64))]
+    return order[np.linspace(0, len(order) - 1, min(count, len(order))).astype(np.int64)]
 
 
 def _products(

@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-TOTAL: Final = 6_000_000_000
+TOTAL: Final = 5_400_000_000
 """Numbers that all searches together look at, about; each takes some 10 ns."""
 MOST: Final = 100_000_000
 """One law may take so many at most, or of what is left, this part,"""
 SHARE: Final = 12
 LEAST: Final = 5_000_000
 """and at least so many: simple laws are found when nothing is left, too."""
-LATER: Final = 1_700_000_000
+LATER: Final = 1_100_000_000
 """Of all, what is left for laws that need to know what adds up."""
 AT_FIRST: Final = 50_000_000
 LITTLE: Final = 8_000_000
