@@ -75,6 +75,14 @@ def test_what_does_not_add_up_has_no_meter() -> None:
     assert meter_of(0, 1, [Pieces(pieces.value * 0, pieces.parent)], own, around, Known()) is None
 
 
+def test_a_meter_says_what_iterations_add_as_one_sum() -> None:
+    first, second = ([[2, 1, {"width": 2}]], [[3, 1, {"words": 2}]])
+    nothing = ["const", 0, 1]
+    meter = Meter(0, 1, nothing, (["+", ["sum", first], ["sum", second]],), nothing, nothing, nothing)
+    assert meter.sums() == [["sum", [*first, *second]]]
+    assert replace(meter, weights=(["column", "width"],)).sums() == []
+
+
 def test_a_meter_without_iterations_keeps_its_start() -> None:
     one = ["const", 1, 1]
     meter = Meter(0, 1, ["const", 7, 1], (one,), ["const", 5, 1], ["const", 0, 1], one)

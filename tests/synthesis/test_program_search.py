@@ -13,7 +13,7 @@ from chakrasim.synthesis.peel import peeled
 from chakrasim.synthesis.roles import Nodes, Role, Roles, titles
 from chakrasim.synthesis.search.conditions import conditioned
 from chakrasim.synthesis.search.lags import lag_law
-from chakrasim.synthesis.search.levels import DIGITS, Known, Table, find
+from chakrasim.synthesis.search.levels import DIGITS, Known, Table, by_limits, find
 from chakrasim.synthesis.search.work import Work
 
 START, GATHER, BEGIN, LAYER, REST, END = range(6)
@@ -181,6 +181,40 @@ def test_two_plain_laws_come_before_deeper_cases() -> None:
     assert found is not None
     more = {"position": np.arange(8), "behind": 7 - np.arange(8), "size": np.full(8, 8)}
     assert (expressions.value(found, more, 8) == [7, *range(7)]).all()
+
+
+def test_a_case_that_only_jobs_left_out_have_is_found_from_others() -> None:
+    jobs = np.arange(200)
+    draw = np.random.default_rng(11)
+    columns = {name: draw.integers(0, 4, 200) for name in "abcdef"}
+    columns["c"] = np.where((jobs % 4 == 3) & (jobs % 20 < 4), 3, draw.integers(0, 3, 200))
+    wanted = ((columns["a"] > 0) & (columns["b"] > 0) & (columns["c"] != 3)).astype(np.int64)
+    seen = jobs[jobs % 4 != 3]
+    assert not (columns["c"][seen] == 3).any()
+    found = find(wanted, Table(jobs, jobs, (columns, {}, {})), Known())
+    assert found is not None
+    unseen = {name: np.random.default_rng(12).integers(0, 4, 900) for name in "abcdef"}
+    held = (unseen["a"] > 0) & (unseen["b"] > 0) & (unseen["c"] != 3)
+    assert expressions.value(found, unseen, 900).tolist() == held.astype(np.int64).tolist()
+
+
+def test_conditions_of_two_kinds_of_jobs_are_found_by_what_others_ask_for() -> None:
+    draw = np.random.default_rng(13)
+    jobs = np.arange(400)
+    columns = {name: draw.integers(0, 4, 400) for name in "abcdefgh"}
+
+    def held(of: dict[str, Ints]) -> Ints:
+        alone = (of["a"] > 0) & (of["c"] == of["d"])
+        late = (of["a"] > 0) & (of["e"] != 1) & (of["f"] < of["g"]) & (of["h"] > 0)
+        return np.where(of["b"] == 3, alone, late).astype(np.int64)
+
+    table = Table(jobs, jobs, (columns, {}, {}))
+    limits = [("none", "==", 1), ("a", "<", 2), ("b", "==", 3)]
+    assert by_limits(held(columns), table, Known(), limits[:2]) is None
+    found = by_limits(held(columns), table, Known(), limits)
+    assert found is not None
+    unseen = {name: np.random.default_rng(14).integers(0, 4, 900) for name in "abcdefgh"}
+    assert expressions.value(found, unseen, 900).tolist() == held(unseen).tolist()
 
 
 def passes(jobs: list[tuple[int, int, int]]) -> tuple[Table, Ints, Ints, Ints]:

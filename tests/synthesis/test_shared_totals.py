@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,33 @@ def test_numbers_that_are_no_such_sums_have_no_such_law() -> None:
     assert like_another(chance, table, Known(), law) is None
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_number_may_be_so_many_times_what_another_says_in_one_of_its_cases(seed: int) -> None:
+    def zeroed(of: dict[str, Ints]) -> Ints:
+        whole = {**of, "split": np.where(of["split"] == 1, 0, of["split"])}
+        return updated(whole) // 4
+
+    table, of = jobs(90, seed)
+    law = totals_by_case(updated(of), table, Known(), shared=True)
+    assert law is not None
+    found = like_another(zeroed(of), table, Known(), law)
+    assert found is not None
+    more, known = jobs(40, 100 + seed)
+    assert (expressions.value(found, more.asked(found), 80) == zeroed(known)).all()
+
+
+def test_what_other_laws_ask_for_parts_jobs_of_which_sums_are_looked_for() -> None:
+    def held(of: dict[str, Ints]) -> Ints:
+        return of["dense"] + of["words"] + np.where(of["ep"] < 4, of["experts"], 0)
+
+    table, of = jobs(90, 7)
+    assert totals_by_case(held(of), table, Known(), shared=False) is None
+    law = totals_by_case(held(of), table, Known(), shared=False, limits=[("ep", "<", 4)])
+    assert law is not None
+    more, known = jobs(40, 8)
+    assert (expressions.value(law, more.asked(law), 80) == held(known)).all()
+
+
 PASS, LAYER = 1, 2
 """Loops, one inside the other."""
 
@@ -119,6 +148,18 @@ def test_weights_that_are_gathered_ahead_are_sums_of_the_next_layer_and_of_the_f
     each, passes, following, first = layers(30, 100 + seed)
     assert (expressions.value(law, each.asked(law), len(following)) == following).all()
     assert (expressions.value(other, passes.asked(other), len(first)) == first).all()
+
+
+def test_what_ranks_have_of_what_is_ahead_is_another_sum_over_their_group() -> None:
+    each, passes, following, first = layers(60, 9)
+    law = totals_ahead(following, each, Known(), "size in dp")
+    assert law is not None and law[0] == "ceil"
+    whole = expressions.times(law[1], Fraction(3))
+    found = as_ahead(first, passes, Known(), [whole], "size in dp")
+    assert found is not None
+    assert (expressions.value(found, passes.asked(found), len(first)) == first).all()
+    chance = np.random.default_rng(3).permutation(first)
+    assert as_ahead(chance, passes, Known(), [whole], "size in dp") is None
 
 
 def test_what_is_gathered_by_chance_has_no_such_law() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -55,6 +55,8 @@ ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
 _ALIKE: Final = 1e-9
 """Two columns whose products differ by less than this share vary alike."""
+Limit = tuple[str, str, int]
+"""A column of jobs or ranks, how it is compared, and with what."""
 METERED: Final = " of meter "
 """In names of columns of what adds up along a loop."""
 
@@ -122,6 +124,21 @@ def find_metered(wanted: Ints, table: Table, known: Known, cases: int = 0) -> Ex
         return None
     known.work.begin()
     return _find(wanted, table, known, 2, cases)
+
+
+def by_limits(wanted: Ints, table: Table, known: Known, limits: Sequence[Limit]) -> Expression | None:
+    """A law of what is wanted, int64[n], by the first of these ``limits`` that leaves two laws without cases."""
+    columns = table.columns(1)
+    for column, sign, number in limits:
+        if column not in columns:
+            continue
+        held = expressions.test([column, sign, "", number], columns)
+        if held.all() or not held.any():
+            continue
+        one, other = (find(wanted[rows], table.some(rows), known, 0) for rows in map(np.flatnonzero, (held, ~held)))
+        if one is not None and other is not None:
+            return ["if", [column, sign, "", number], one, other]
+    return None
 
 
 def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:

@@ -302,8 +302,6 @@ def _checked(meter: Meter, seen: _Seen) -> Meter | None:
         return None
     meter = replace(meter, flush=flush)
     columns = seen.each.asked(*laws, flush), around.asked(*laws), parent[:: seen.pieces.places], runs
-    if meter.along(meter.columns(*columns)[0], "since")[pieces.value > 0].max() < 2:
-        return None
     would = np.unique(parent[meter.along(meter.columns(*columns)[0], "fires") > 0])
     active = find(np.isin(would, live).astype(np.int64), around.some(would), seen.known)
     if active is None:

@@ -24,10 +24,10 @@ from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.digits import turns_in
 from chakrasim.synthesis.search.lags import lag_law
-from chakrasim.synthesis.search.levels import METERED, Known, Table
+from chakrasim.synthesis.search.levels import METERED, Known, Limit, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import Limit, as_ahead, like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
@@ -317,19 +317,9 @@ class Search:
 
     def _by_case_of_others(self, role: int) -> Expression | None:
         """The law of whether a role comes by a case that parts the jobs where others of its name come."""
-        name, here, table = self.roles[role].name, self._presence(role), self.tables.of(self.where[role].loops)
+        name, table = self.roles[role].name, self.tables.of(self.where[role].loops)
         others = [law for other, law in self.present.items() if other != role and self.roles[other].name == name]
-        columns = table.columns(1)
-        for column, sign, number in _limits(others):
-            if column not in columns:
-                continue
-            test = [column, sign, "", number]
-            held = expressions.test(test, columns)
-            laws = [levels.find(here[rows], table.some(rows), self.known, 0)
-                    for rows in map(np.flatnonzero, (held, ~held)) if len(rows)]  # fmt: skip
-            if len(laws) == 2 and None not in laws:
-                return ["if", test, *laws]
-        return None
+        return levels.by_limits(self._presence(role), table, self.known, _limits(others))
 
     def _coming(self, role: int) -> str:
         return f"{self.titles[role]}: whether it comes"

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
-from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
+from chakrasim.synthesis.search.levels import Known, Limit, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Powers, Products, few_terms, spread
 from chakrasim.synthesis.search.totals import FIRST, NEXT, summand, turned
 from chakrasim.synthesis.search.work import LITTLE, MOST
 
 Terms = list[list[Any]]
 """As sums have them."""
-Limit = tuple[str, str, int]
-"""A column of jobs, how it is compared, and with what."""
 PARAMETERS: Final = 3
 """Of which one may tell cases of another's terms apart, at most."""
 SURE: Final = 3
