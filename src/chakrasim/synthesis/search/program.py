@@ -27,7 +27,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Limit, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import as_ahead, like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import as_ahead, by_its_cases, like_another, totals_ahead, totals_by_case
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
@@ -185,8 +185,8 @@ class Search:
         self._settle()
         self._roles({*self.occurrences}, progress, settled=True)
         for role in sorted(self.occurrences):
-            if (size := self._size(role)) and self._without_law(role):
-                self._ahead(self.numbers[role], self._wanted(role), self._own_table(role), size)
+            if self._without_law(role):
+                self._as_later_ones(role)
         self._laws_of_times()
         self._guess(progress)
 
@@ -425,6 +425,14 @@ class Search:
         """Laws of numbers of nodes that stand ahead of others whose sums have laws."""
         others = [law for laws in self.sums.values() for law in laws]
         self._summed(partial(as_ahead, others=others, size=size), found, wanted, table)
+
+    def _as_later_ones(self, role: int) -> None:
+        """Laws of numbers of a role by those of sums that were found after they were looked for."""
+        found, wanted, table = self.numbers[role], self._wanted(role), self._own_table(role)
+        if size := self._size(role):
+            self._ahead(found, wanted, table, size)
+        for law in self.sums[self.where[role].loops]:
+            self._summed(partial(by_its_cases, law=law), found, wanted, table)
 
     def _limits(self) -> list[Limit]:
         """What laws of sums ask for."""

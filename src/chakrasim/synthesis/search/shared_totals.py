@@ -130,7 +130,7 @@ def like_another(
     if len(np.unique(wanted)) < FEW:
         return None
     terms = _terms(law)
-    found = _by_its_cases(wanted, table, known, law) or _of_terms(wanted, table, known, terms)
+    found = by_its_cases(wanted, table, known, law) or _of_terms(wanted, table, known, terms)
     if found is not None:
         return found
     share = wanted / np.maximum(value(law, table.asked(law), len(wanted)), 1)
@@ -147,7 +147,7 @@ def like_another(
     return next((law for law in laws if law is not None), None)
 
 
-def _by_its_cases(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
+def by_its_cases(wanted: Ints, table: Table, known: Known, law: Expression) -> Expression | None:
     """What is wanted, int64[n], in proportion to what another's law says in one of its cases, which one by each value
     of a parameter that it asks for."""
     cases, columns = _cases(law), table.asked(law)
