@@ -287,8 +287,7 @@ def _may_share(wanted: Ints, table: Ints, over: Ints) -> Held:
     """bool[counts]: over which of these, int64[counts, n], a row of the table divides to about what is wanted."""
     low, high = (wanted - 1.0) * over, (wanted + 1.0) * over
     low, high = low - np.abs(low) * EXACT, high + np.abs(high) * EXACT
-    positive: Held = np.all(over > 0, axis=1, keepdims=True)
-    near: Held = np.repeat(positive, len(table), axis=1)
+    near: Held = np.repeat(np.all(over > 0, axis=1, keepdims=True), len(table), axis=1)
     for probe in range(len(wanted)):
         at = table[:, probe]
         near &= (low[:, probe, None] <= at) & (at <= high[:, probe, None])

@@ -129,9 +129,7 @@ def find_metered(wanted: Ints, table: Table, known: Known, cases: int = 0) -> Ex
 def by_limits(wanted: Ints, table: Table, known: Known, limits: Sequence[Limit]) -> Expression | None:
     """A law of what is wanted, int64[n], by the first of these ``limits`` that leaves two laws without cases."""
     columns = table.columns(1)
-    for column, sign, number in limits:
-        if column not in columns:
-            continue
+    for column, sign, number in [limit for limit in limits if limit[0] in columns]:
         held = expressions.test([column, sign, "", number], columns)
         if held.all() or not held.any():
             continue

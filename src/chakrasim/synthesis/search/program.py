@@ -184,9 +184,8 @@ class Search:
             self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences}, progress, settled=True)
-        for role in sorted(self.occurrences):
-            if self._without_law(role):
-                self._as_later_ones(role)
+        for role in [role for role in sorted(self.occurrences) if self._without_law(role)]:
+            self._as_later_ones(role)
         self._laws_of_times()
         self._guess(progress)
 
@@ -436,9 +435,8 @@ class Search:
 
     def _limits(self) -> list[Limit]:
         """What laws of sums ask for."""
-        return _limits(
-            [law for laws in (*self.sums.values(), *(meter.laws() for meter in self.meters)) for law in laws]
-        )
+        every = (*self.sums.values(), *(meter.laws() for meter in self.meters))
+        return _limits([law for laws in every for law in laws])
 
     def _size(self, role: int) -> str:
         """The column of how large the group of a role is, "" where it has none."""
