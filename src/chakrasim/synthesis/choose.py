@@ -56,7 +56,7 @@ def choices(learned: Learned, settings: Mapping[str, Parameter], random: np.rand
     laws = {name: _follows(known, names[:at], name) for at, name in enumerate(names) if name not in wanted}
     follow = tuple(name for name, law in laws.items() if law is not None)
     every = [*learned.model.laws(), *(law for law in laws.values() if law is not None)]
-    limits = sorted(set().union(*map(expressions.limits, every)))
+    limits = expressions.all_limits(every)
     while True:
         like = near[int(random.integers(len(near)))]
         found: dict[str, Parameter] = dict(wanted)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from math import isqrt
 from typing import Any, Final
@@ -23,6 +23,8 @@ Expression = list[Any]
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.object_]
 Columns = Mapping[str, Ints]
+Limit = tuple[str, str, int]
+"""A column, how it is compared, and with what number."""
 MOST_TWICE: Final = 64
 """Of a column in a product, twice its power: those of laws that are found stay far below."""
 
@@ -107,13 +109,18 @@ def names(expression: Expression) -> set[str]:
             return names(expression[1]) | names(expression[2])
 
 
-def limits(expression: Expression) -> set[tuple[str, str, int]]:
+def limits(expression: Expression) -> set[Limit]:
     """The columns that are compared with a number, how, and with which."""
     if expression[0] == "if":
         name, comparison, other, number = expression[1]
         own = set() if other else {(name, comparison, number)}
         return own | limits(expression[2]) | limits(expression[3])
     return set().union(*map(limits, expression[1:])) if expression[0] in OPERATIONS else set()
+
+
+def all_limits(laws: Iterable[Expression]) -> list[Limit]:
+    """Those of several, each once, in order."""
+    return sorted(set[Limit]().union(*map(limits, laws)))
 
 
 def within(part: Expression, whole: Any) -> bool:

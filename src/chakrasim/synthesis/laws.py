@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.search.conditions import beside, conditioned, of_column, once
+from chakrasim.synthesis.search.conditions import Held, beside, conditioned, of_column, once
 from chakrasim.synthesis.search.sums import rounded_sums, spread, sums
 from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
-Held = NDArray[np.bool_]
 Kind = Callable[["Examples", Work], Iterator[Expression]]
 Test = tuple[Held, list[Any]]
 """Which examples it holds for, bool[n], and the test."""

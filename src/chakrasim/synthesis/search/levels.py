@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import MARK
-from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.expressions import Expression, Ints, Limit
 from chakrasim.synthesis.laws import (
     CASES,
     FEW,
@@ -55,8 +55,6 @@ ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
 _ALIKE: Final = 1e-9
 """Two columns whose products differ by less than this share vary alike."""
-Limit = tuple[str, str, int]
-"""A column of jobs or ranks, how it is compared, and with what."""
 METERED: Final = " of meter "
 """In names of columns of what adds up along a loop."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
-from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.expressions import Expression, Ints, Limit
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES, CHOICES, FEW_TESTS, PROBES, Examples
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
@@ -24,10 +24,11 @@ from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.digits import turns_in
 from chakrasim.synthesis.search.lags import lag_law
-from chakrasim.synthesis.search.levels import METERED, Known, Limit, Table
+from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
 from chakrasim.synthesis.search.shared_totals import as_ahead, by_its_cases, like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.sums import spread
 from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
@@ -318,7 +319,7 @@ class Search:
         """The law of whether a role comes by a case that parts the jobs where others of its name come."""
         name, table = self.roles[role].name, self.tables.of(self.where[role].loops)
         others = [law for other, law in self.present.items() if other != role and self.roles[other].name == name]
-        return levels.by_limits(self._presence(role), table, self.known, _limits(others))
+        return levels.by_limits(self._presence(role), table, self.known, expressions.all_limits(others))
 
     def _coming(self, role: int) -> str:
         return f"{self.titles[role]}: whether it comes"
@@ -436,7 +437,7 @@ class Search:
     def _limits(self) -> list[Limit]:
         """What laws of sums ask for."""
         every = (*self.sums.values(), *(meter.laws() for meter in self.meters))
-        return _limits([law for laws in every for law in laws])
+        return expressions.all_limits(law for laws in every for law in laws)
 
     def _size(self, role: int) -> str:
         """The column of how large the group of a role is, "" where it has none."""
@@ -490,7 +491,7 @@ class Search:
     def _as_of_others(self, name: str, wanted: Ints, table: Table) -> Expression | None:
         """The first law of this number of other kinds of nodes, from others of the same nodes, that gives it."""
         every = Examples(wanted, table.columns(2))
-        few = every.some(np.linspace(0, len(wanted) - 1, min(len(wanted), PROBES)).astype(np.int64))
+        few = every.some(spread(wanted, PROBES))
         self.known.work.spend(len(few) * len(self.own[name]))
         return next((law for law in self.own[name] if expressions.names(law) <= {*every.columns}
                      and few.given_by(law).all() and every.given_by(law).all()), None)  # fmt: skip
@@ -680,11 +681,6 @@ class Search:
             else:
                 found.append((said, [law for law in laws if law is not None]))
         return found, tuple(left_out)
-
-
-def _limits(laws: Sequence[Expression]) -> list[Limit]:
-    """What laws compare with numbers."""
-    return sorted(set[Limit]().union(*map(expressions.limits, laws)))
 
 
 def _of_meters(table: Table) -> dict[str, Ints]:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.expressions import Expression, Ints, value
+from chakrasim.synthesis.expressions import Expression, Ints, Limit, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
-from chakrasim.synthesis.search.levels import Known, Limit, Table, level_of, of_totals, tried
+from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Powers, Products, few_terms, spread
 from chakrasim.synthesis.search.totals import FIRST, NEXT, summand, turned
 from chakrasim.synthesis.search.work import LITTLE, MOST
@@ -141,7 +141,7 @@ def like_another(
         if 1 < len(np.unique(own)) <= CHOICES:
             whole[name] = sum(int(here.sum()) for here in (own == one for one in np.unique(own)) if alike[here].all())
     most = sorted((name for name in whole if whole[name]), key=lambda name: -whole[name])[:1]
-    asked = [name for name in dict.fromkeys(name for name, _, _ in limits) if whole.get(name) is not None]
+    asked = [name for name in dict.fromkeys(name for name, _, _ in limits) if name in whole]
     names = [*most, *asked, *_parameters(wanted, table, known)]
     laws = (_like(wanted, table, known, terms, name) for name in dict.fromkeys(names[: PARAMETERS + len(asked)]))
     return next((law for law in laws if law is not None), None)

@@ -219,8 +219,6 @@ def law_of_totals(
 ) -> Expression | None:
     """A sum of few ``sums``, each perhaps over one of ``turns`` that divides how often its role comes, and of
     ``products``, ``often`` or as often as a role comes, near all that is wanted, int64[n] and not 0; or None."""
-    if not len(wanted):
-        return None
     found = _products(wanted.astype(np.float64), sums, turns, products, often)
     work.spend(3 * found.table.size)
     return next(few_terms(found, work), None) if found.powers else None
