@@ -37,8 +37,8 @@ from chakrasim.synthesis.file import read_model
 from chakrasim.trace import parse_trace
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
-LONGEST_S = 10
-"""Processor time that a run may take."""
+LONGEST_S, EACH_FILE_S = 10, 0.005
+"""Processor time that a run may take, and for each file that it was asked to write: thousands, of as many ranks."""
 
 
 def _doctor(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -273,10 +273,11 @@ def run_seed(name: str, seed: int, folder: Path, *, compiled: bool = False) -> O
         return Outcome(words, -1, said.getvalue(), traceback.format_exc())
     finally:
         elapsed = _used_s() - started
-    if elapsed > LONGEST_S and not compiled:
+    late = elapsed > LONGEST_S + EACH_FILE_S * sum(len(names) for *_, names in os.walk(out))
+    if late and not compiled:
         return run_seed(name, seed, folder, compiled=True)
     wrong = list(_wrong(tool, code, said.getvalue(), words, out))
-    if elapsed > LONGEST_S:
+    if late:
         wrong.append(f"it took {elapsed:.1f} s")
     if sorted(set(os.listdir(source)) - {"none.py"}) != before:
         wrong.append("it changed the folder of its inputs")
@@ -361,7 +362,7 @@ def _loop(name: str, low: int, high: int) -> None:
     keep_what_stays()
     memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None
     found: dict[int, int] = {}
-    bad, begun = 0, watched(12 * LONGEST_S)
+    bad, begun = 0, watched(30 * LONGEST_S)
     slowest, largest = (0.0, -1), (0, -1)
     with tempfile.TemporaryDirectory(dir=memory_disk) as folder:
         for seed in range(low, high):
