@@ -64,6 +64,8 @@ def test_a_file_has_numbers_and_words(tmp_path: Path) -> None:
         ({"base": {**BASE, "batch": float("nan")}}, "not a number; found nan; expected a number below 2"),
         ({"vary": {"micro_batch": [1, "x"]}}, r"\$\.vary\.micro_batch\[1\]: not a number; found 'x'"),
         ({"vary": {"seq": [10**400]}}, "not a number; found an integer of 1329 bits"),
+        ({"base": {**BASE, "model": {"sequence": float("inf")}}}, r"base\.model\.sequence: not a number; found inf"),
+        ({"vary": {"nic": ["400G", float("nan")]}}, r"\$\.vary\.nic\[1\]: not a number; found nan"),
         ({"vary": {"dtype": ["fp8", "\ud800"]}}, r"dtype\[1\]: not text: it has half of a character; found '.ud800'"),
         ({"base": {**BASE, "library": 2}}, "not the name of a library; found 2; expected a name such as nccl"),
         ({"base": {**BASE, "nic": {"a": 1}}}, "not a single value; found a mapping of 1 keys"),

@@ -171,6 +171,16 @@ def _check_value(section: Section, key: str, place: object, value: Any) -> None:
         section.fail(place, "not a single value", found=value, expected="a number or a word")
     elif key == "library" and not isinstance(value, str):
         section.fail(place, "not the name of a library", found=value, expected="a name such as nccl-2.27.7")
+    _check_finite(section, place if isinstance(place, tuple) else (place,), value)
+
+
+def _check_finite(section: Section, place: tuple[object, ...], value: Any) -> None:
+    """Refuse a number that is none, at any depth."""
+    if isinstance(value, list | Mapping):
+        for at, one in value.items() if isinstance(value, Mapping) else enumerate(value):
+            _check_finite(section, (*place, at), one)
+    elif isinstance(value, float) and not math.isfinite(value):
+        section.fail(place, "not a number", found=value, expected="a number below 1e308")
 
 
 def _check_beside(root: Section, given: Collection[str], machines: Iterable[Any]) -> None:
