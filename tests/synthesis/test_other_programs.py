@@ -276,3 +276,47 @@ def test_laws_that_few_examples_say_are_told(tmp_path: Path) -> None:
     notes = Notes()
     list(cs.synthesize(cs.read_model(tmp_path / "m.chakrasim-model"), known[0], notes=notes))
     assert any("may hold by chance: some: whether it comes" in warning for warning in notes.warnings)
+
+
+def test_what_few_jobs_gather_ahead_comes_where_what_is_gathered_comes_in_others() -> None:
+    """In all jobs that gather every layer has experts; in those made from what was learned only every second one."""
+
+    def is_kind(own: Own, layer: int) -> bool:
+        return (layer + 1) % own["every"] == 0
+
+    def job(own: Own) -> Job:
+        made = cs.TraceBuilder()
+        names = []
+
+        def gathered(layer: int, end: int) -> list[str]:
+            return [f"layer {layer} weights"] * (own["shard"] > 1 and layer < end and is_kind(own, layer))
+
+        for chunk in range(own["chunks"]):
+            first, end = chunk * own["layers"], (chunk + 1) * own["layers"]
+            names += ["start", *gathered(first, end), "begin"]
+            for layer in range(first, end):
+                names += [*gathered(layer + 1, end), f"layer {layer} norm"]
+                kinds = ("router", "experts") if is_kind(own, layer) else ("up", "down")
+                names += [f"layer {layer} {kind}" for kind in kinds]
+        width = own["width"]
+        for at, name in enumerate([*names, "end"]):
+            of: tuple[int, dict[str, Any]] = 4, {"num_ops": width}
+            if name.endswith("experts"):
+                of = 4, {"k": width, "n": 3 * width + 8}
+            elif name.endswith("weights"):
+                of = 7, {"comm_type": 2, "comm_size": 2 * width * (3 * width + 8) // own["shard"], "pg_name": "shard"}
+            made.add(at, name=name, type=of[0], attrs=of[1], data_deps=[at - 1] if at else [])
+        ranks = own["shard"]
+        groups = {"shard": (tuple(range(ranks)),)} if ranks > 1 else {}
+        return Job((made.build(),), np.zeros(ranks, np.int64), groups, dict(own))
+
+    def of(layers: int, every: int, shard: int, width: int, chunks: int = 2) -> Own:
+        return {"layers": layers, "every": every, "shard": shard, "width": width, "chunks": chunks}
+
+    some = [of(layers, every, 1, 10 * layers + every, 1 + layers % 3) for layers in range(1, 8) for every in (1, 2, 3)]
+    gather = [of(2, 1, 2, 30), of(3, 1, 4, 56, 1), of(5, 1, 2, 40, 3), of(4, 1, 4, 72), of(3, 1, 2, 64, 3)]
+    learned = cs.learn([(dict(own), job(own)) for own in [*some, *gather]])
+    for own in (of(6, 2, 4, 96), of(5, 2, 2, 20, 3), of(7, 3, 4, 16)):
+        (one,) = cs.synthesize(learned, dict(own))
+        (made, *_), (wanted,) = one.job.traces, job(own).traces
+        assert [made.name(at) for at in range(len(made))] == [wanted.name(at) for at in range(len(wanted))]

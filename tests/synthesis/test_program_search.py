@@ -198,6 +198,18 @@ def test_a_case_that_only_jobs_left_out_have_is_found_from_others() -> None:
     assert expressions.value(found, unseen, 900).tolist() == held.astype(np.int64).tolist()
 
 
+def test_columns_give_way_to_what_they_are() -> None:
+    mark = ["+", ["column", "index of 2"], ["*", ["column", "chunk"], ["column", "count of 2"]]]
+    count = ["//", ["column", "layers"], ["column", "stages"]]
+    first = expressions.put(mark, {"index of 2": ["const", 0, 1], "count of 2": count})
+    columns = {name: np.array(values) for name, values in (("layers", [8, 6]), ("stages", [2, 3]), ("chunk", [1, 2]))}
+    assert expressions.value(first, columns, 2).tolist() == [4, 4]
+    in_a_test = ["if", ["chunk", "==", "", 1], ["column", "chunk"], ["const", 5, 1]]
+    assert expressions.put(in_a_test, {"chunk": ["const", 3, 1]}) == [*in_a_test[:2], ["const", 3, 1], ["const", 5, 1]]
+    assert not expressions.chooses(in_a_test)
+    assert expressions.chooses(["if", ["chunk", "==", "", 1], ["const", 2, 1], ["const", 5, 1]])
+
+
 def test_conditions_of_two_kinds_of_jobs_are_found_by_what_others_ask_for() -> None:
     draw = np.random.default_rng(13)
     jobs = np.arange(400)

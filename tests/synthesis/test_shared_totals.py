@@ -156,6 +156,24 @@ def test_what_ranks_have_of_what_is_ahead_is_another_sum_over_their_group() -> N
     assert as_ahead(chance, passes, Known(), [whole], "size in dp") is None
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_few_jobs_tell_of_which_products_weights_are_gathered(seed: int) -> None:
+    each, _, following, _ = layers(6, seed)
+    law = totals_ahead(following, each, Known(), "size in dp")
+    more, _, others, _ = layers(40, 100 + seed)
+    assert law is not None and (expressions.value(law, more.asked(law), len(others)) == others).all()
+
+
+def test_what_another_group_gathers_of_the_same_is_few_of_its_terms() -> None:
+    each, _, _, _ = layers(3, 1)
+    of_experts = ["sum", [[2, 1, {"next of 1 batch * k * n": 2}]]]
+    weights = ["sum", [[2, 1, {"next of 0 k * n": 2}], *of_experts[1]]]
+    experts = expressions.value(of_experts, each.asked(of_experts), len(each.job)) // each.levels[1]["size in dp"]
+    found = as_ahead(experts, each, Known(), [weights], "size in dp")
+    assert found == ["ceil", of_experts, ["column", "size in dp"]]
+    assert as_ahead(experts + each.job, each, Known(), [weights], "size in dp") is None
+
+
 def test_what_is_gathered_by_chance_has_no_such_law() -> None:
     each, _, following, _ = layers(60, 4)
     chance = np.random.default_rng(5).permutation(following)

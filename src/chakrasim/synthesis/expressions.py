@@ -123,6 +123,14 @@ def all_limits(laws: Iterable[Expression]) -> list[Limit]:
     return sorted(set[Limit]().union(*map(limits, laws)))
 
 
+def put(expression: Expression, columns: Mapping[str, Expression]) -> Expression:
+    """The same with expressions in place of columns, but for those in products and tests."""
+    if expression[0] == "column":
+        return columns.get(expression[1], expression)
+    begin = {"if": 2, "const": len(expression), "sum": 2, "power": 3}.get(expression[0], 1)
+    return [*expression[:begin], *(put(part, columns) for part in expression[begin:])]
+
+
 def within(part: Expression, whole: Any) -> bool:
     """Whether an expression is another or stands in it."""
     return part == whole or (isinstance(whole, list) and any(within(part, each) for each in whole))
@@ -133,6 +141,12 @@ def cases(expression: Expression) -> int:
     if expression[0] == "if":
         return 1 + cases(expression[2]) + cases(expression[3])
     return sum(map(cases, expression[1:])) if expression[0] in OPERATIONS else 0
+
+
+def chooses(expression: Expression) -> bool:
+    """Whether it is one of several numbers, by case."""
+    own = expression[2:] if expression[0] == "if" else []
+    return bool(own) and all(part[0] == "const" or chooses(part) for part in own)
 
 
 def case_of(expression: Expression, columns: Columns, rows: int) -> Ints:

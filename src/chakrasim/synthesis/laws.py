@@ -362,7 +362,7 @@ def _line(few: Examples, logs: Mapping[str, Floats]) -> tuple[float, dict[str, f
 def independent(logs: Mapping[str, Floats]) -> list[str]:
     """Columns of which none is a product of powers of the ones before."""
     count = len(next(iter(logs.values()), ()))
-    basis = np.full((1, count), 1 / np.sqrt(count))
+    basis = np.full((1, count), 1 / np.sqrt(max(count, 1)))
     chosen = []
     for name, column in logs.items():
         rest = column

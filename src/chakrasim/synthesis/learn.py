@@ -25,7 +25,8 @@ from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
 from chakrasim.synthesis.reasons import Asking, Case, Lane, Rule, Rules
 from chakrasim.synthesis.roles import Roles, titles
 from chakrasim.synthesis.search.latent import latent_parameters
-from chakrasim.synthesis.search.program import Search, Tables
+from chakrasim.synthesis.search.program import Search
+from chakrasim.synthesis.search.tables import Tables
 from chakrasim.synthesis.search.work import TOTAL, Work
 from chakrasim.trace.job.job import Job
 

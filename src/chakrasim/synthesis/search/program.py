@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, pairwise, product
@@ -14,12 +14,12 @@ import numpy as np
 
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
+from chakrasim.synthesis.columns import mark_of, marks_in, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints, Limit
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES, CHOICES, FEW_TESTS, PROBES, Examples
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
-from chakrasim.synthesis.read import Reading, rank_names
+from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.digits import turns_in
@@ -27,10 +27,18 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.shared_totals import as_ahead, by_its_cases, like_another, totals_ahead, totals_by_case
+from chakrasim.synthesis.search.shared_totals import (
+    Summed,
+    as_ahead,
+    by_its_cases,
+    like_another,
+    totals_ahead,
+    totals_by_case,
+)
 from chakrasim.synthesis.search.sums import spread
 from chakrasim.synthesis.search.support import by_few_examples
-from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
+from chakrasim.synthesis.search.tables import Tables, counts_of
+from chakrasim.synthesis.search.totals import Totals, summand, total_of
 from chakrasim.synthesis.search.work import AT_FIRST, LATER, LITTLE, MOST
 from chakrasim.trace.kinds import NodeType
 
@@ -40,6 +48,8 @@ MARKS: Final = 3
 """Of a loop, at most."""
 MOST_KINDS: Final = 4
 """Of nodes of which pairs are taken for what adds up together."""
+SURE: Final = 3
+"""Different numbers that follow another's law by no chance."""
 FEW_CASES: Final = 2
 """Of laws of where kinds of nodes come, before it is known what adds up."""
 OTHERS: Final = 3
@@ -47,79 +57,6 @@ OTHERS: Final = 3
 _NEVER: Final[Expression] = ["const", 0, 1]
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
-Summed = Callable[[Ints, Table, Known], Expression | None]
-"""A search for sums that give what is wanted, int64[n]."""
-
-
-class Tables:
-    """Columns of every loop's iterations, over all readings."""
-
-    def __init__(self, readings: Sequence[Reading], jobs: Sequence[Mapping[str, int]]) -> None:
-        self.readings = readings
-        self.jobs = jobs
-        self.made: dict[tuple[int, ...], Table] = {}
-        self.around: dict[int, Ints] = {}
-        self.begins: dict[int, Ints] = {}
-        self.more: dict[int, dict[str, Ints]] = defaultdict(dict)
-        """Of meters, by loop."""
-        self.totals: Totals | None = None
-        self.rank_names = rank_names([reading.rank.columns for reading in readings])
-
-    def job_columns(self) -> dict[str, Ints]:
-        """The parameters, by job."""
-        return {name: np.array([own[name] for own in self.jobs], np.int64) for name in self.jobs[0]}
-
-    def ranks(self) -> Table:
-        """One row a trace."""
-        return self.of((ROOT,))
-
-    def of(self, loops: tuple[int, ...]) -> Table:
-        """For each iteration of the last of these loops, the others being those around it from the outermost on."""
-        if loops not in self.made:
-            self.made[loops] = self._make(loops)
-        made = self.made[loops]
-        first, second, third = made.levels
-        inside = None if self.totals is None else Inside(self.totals, loops)
-        return Table(made.job, made.rank, (first, second, {**third, **self._more(loops)}), inside)
-
-    def _more(self, loops: tuple[int, ...]) -> dict[str, Ints]:
-        """What was told of the iterations of the last of these loops, and what those around them say."""
-        if len(loops) < 2 or not any(self.more[loop] for loop in loops[:-1]):
-            return self.more[loops[-1]]
-        parent = self.parents(loops[-1], loops[-2])
-        return marks_in(self._more(loops[:-1]), parent) | self.more[loops[-1]]
-
-    def offsets(self, loop: int) -> Ints:
-        """int64[readings + 1]: where the iterations of a loop begin."""
-        if loop not in self.begins:
-            self.begins[loop] = np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
-        return self.begins[loop]
-
-    def parents(self, loop: int, around: int) -> Ints:
-        """int64[n]: of each iteration of a loop that of the one around it, by place in the table of that."""
-        if loop not in self.around:
-            parents = [np.array(reading.iterations[loop].parent, np.int64) for reading in self.readings]
-            offsets = self.offsets(around).tolist()
-            self.around[loop] = np.concatenate([own + at for own, at in zip(parents, offsets, strict=False)])
-        return self.around[loop]
-
-    def _make(self, loops: tuple[int, ...]) -> Table:
-        job, rank, rows = [], [], []
-        for number, reading in enumerate(self.readings):
-            count = len(reading.iterations[loops[-1]])
-            job.append(np.full(count, reading.rank.job))
-            rank.append(np.full(count, number))
-            rows.append(path_columns([reading.iterations[loop] for loop in loops], loops))
-        jobs, ranks = np.concatenate(job), np.concatenate(rank)
-        first = {name: np.array([own[name] for own in self.jobs], np.int64)[jobs] for name in self.jobs[0]}
-        second = {
-            name: np.array([reading.rank.columns.get(name, missing(name)) for reading in self.readings], np.int64)[
-                ranks
-            ]
-            for name in self.rank_names
-        }
-        third = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}
-        return Table(jobs, ranks, (first, second, third))
 
 
 class Search:
@@ -153,7 +90,7 @@ class Search:
         self.sums: dict[tuple[int, ...], list[Expression]] = defaultdict(list)
         """Laws of what nodes inside of loops add up to, by these."""
         self.own: dict[str, list[Expression]] = defaultdict(list)
-        """By number, sums that follow from others of the same nodes."""
+        """By number, sums that were found for it."""
         self.meters: list[Meter] = []
         self.looked_ahead: set[tuple[int, bool]] = set()
         """Roles whose numbers are no sums of nodes ahead, or have such a law, and whether that was looked for once what
@@ -162,7 +99,7 @@ class Search:
     def learn(self, progress: Progress | None) -> None:
         """Find the laws of all counts and kinds of nodes."""
         for number, around in self.inner.items():
-            wanted, table = _counts(self.readings, number, around[-1]), self.tables.of(around)
+            wanted, table = counts_of(self.readings, number, around[-1]), self.tables.of(around)
             found = levels.find(wanted, table, self.known, 0) or lag_law(wanted, around[-1], table, self.known)
             found = found or self._if_any(wanted, table)
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
@@ -178,6 +115,8 @@ class Search:
                     self._comes(role, cases, tests)
                 if role in self.unsure:
                     alike.add(coming)
+        for role in ordered:
+            self._with_another(role)
         self.known.work.most, sure = MOST, {*self.occurrences} - self.unsure
         for loop in self.inner:
             self._mark_like(loop)
@@ -185,8 +124,11 @@ class Search:
             self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences}, progress, settled=True)
-        for role in [role for role in sorted(self.occurrences) if self._without_law(role)]:
-            self._as_later_ones(role)
+        for role in sorted(self.occurrences):
+            if self._without_law(role) or any(map(expressions.chooses, self.numbers[role].values())):
+                self._as_later_ones(role)
+        for role in sorted(self.occurrences):
+            self._where_summed(role)
         self._laws_of_times()
         self._guess(progress)
 
@@ -249,8 +191,9 @@ class Search:
 
     def _mark(self, loop: int) -> None:
         """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
-        that go along the loop, have a law without cases, and are said by no column yet; those that most iterations say
-        first. Where as many come as something has parts, the last being smaller, before these how large each is."""
+        that go along the loop, have a law without cases, and are said by no column yet, nor so much more or less; those
+        that most iterations say first. Where as many come as something has parts, the last being smaller, before these
+        how large each is."""
         loops = (*self.inner[loop], loop)
         table = self.tables.of(loops)
         marks = self.marks[loop]
@@ -261,7 +204,7 @@ class Search:
             if len(marks) >= MARKS:
                 break
             here, said = table.some(rows), marks_in(self.tables.more[loop], rows).values()
-            if levels.level_of(wanted, here) < 2 or any((wanted == own).all() for own in said):
+            if levels.level_of(wanted, here) < 2 or any(not np.ptp(wanted - own) for own in said):
                 continue
             law = levels.find(wanted, here, self.known, levels.DIGITS)
             for one in () if law is None else (law, *turns_in(law)):
@@ -314,6 +257,53 @@ class Search:
         else:
             self._tell_presence(role, here, table)
         self.present[role] = law
+
+    def _with_another(self, role: int) -> None:
+        """The law of a role whose group has one rank in some jobs, which in all others comes wherever another role
+        does, one that comes as most do."""
+        here, table, size = self._presence(role), self.tables.of(self.where[role].loops), self._size(role)
+        alone = table.levels[1].get(size, np.zeros(0)) == 1
+        if not alone.any() or here[alone].any():
+            return
+        beside = {other: self._presence(other) for other in self._around(role) if other not in self.unsure}
+        alike = Counter(own.tobytes() for own in beside.values())
+        alike_to = [other for other, own in beside.items() if (own == here)[~alone].all()]
+        if alike_to:
+            law = self.present[max(alike_to, key=lambda other: alike[beside[other].tobytes()])]
+            self.present[role] = ["if", [size, "==", "", 1], ["const", 0, 1], law]
+            self.unsure.discard(role)
+
+    def _where_summed(self, role: int) -> None:
+        """The law of a role with a group whose numbers are sums of others: it comes where one of these does, perhaps
+        where one of its name does, too."""
+        asked = set[str]().union(*map(expressions.names, self.numbers[role].values()))
+        of = {total_of(each.role, "", each.which) for each in map(summand, asked) if each and each.name}
+        table, size = self.tables.of(self.where[role].loops), self._size(role)
+        metered = any(METERED in name for name in expressions.names(self.present[role]))
+        if not of or not size or metered or any(role in self._asked(each.role) for each in map(summand, of) if each):
+            return
+        some: Expression = ["min", ["sum", [[1, 1, {name: 2}] for name in sorted(of)]], ["const", 1, 1]]
+        named = [other for other in self._around(role) if self.roles[other].name == self.roles[role].name]
+        for law in (some, *(["min", some, self.present[other]] for other in named)):
+            said = ["if", [size, "==", "", 1], ["const", 0, 1], law]
+            columns = table.asked(said)
+            if (expressions.value(said, columns, len(table.job)) == self._presence(role)).all():
+                self.present[role] = said
+                return
+
+    def _around(self, role: int) -> list[int]:
+        """Other roles of its loop that come by no law that asks for it."""
+        loops = self.where[role].loops
+        return [one for one in self.present if self.where[one].loops == loops and role not in self._asked(one)]
+
+    def _asked(self, role: int) -> set[int]:
+        """The role, and those that its law of where it comes asks for, and theirs."""
+        found, left = set[int](), [role]
+        while left:
+            found.add(one := left.pop())
+            of = map(summand, expressions.names(self.present[one]))
+            left += [each.role for each in of if each and each.role not in found]
+        return found
 
     def _by_case_of_others(self, role: int) -> Expression | None:
         """The law of whether a role comes by a case that parts the jobs where others of its name come."""
@@ -402,6 +392,7 @@ class Search:
         """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one. Of
         those that have none without cases, first what nodes inside add up to; by case of that, if it is settled."""
         found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
+        found |= self._first_marks(role, [name for name in wanted if name not in found], wanted, table)
         if cases:
             self._summed(levels.of_totals, found, wanted, table)
             if size := self._size(role):
@@ -413,13 +404,33 @@ class Search:
         if cases and settled:
             self._summed(self._like_others, found, wanted, table)
         for name in [name for name in wanted if name not in found]:
-            law = levels.find(wanted[name], table, self.known, cases)
+            law = None if cases else levels.find(wanted[name], table, self.known, 0)
+            law = law or self._as_of_others(name, wanted[name], table)
+            if law is None and cases:
+                law = levels.find(wanted[name], table, self.known, cases)
             if law is not None:
                 found[name] = law
+                self._tell_others(name, law)
         self._inner(found, wanted, table, cases)
         if role not in self.unsure:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
+
+    def _first_marks(
+        self, role: int, names: Sequence[str], wanted: Mapping[str, Ints], table: Table
+    ) -> dict[str, Expression]:
+        """Laws of numbers that are what the first iteration of a loop inside says of which it is."""
+        found: dict[str, Expression] = {}
+        columns, own = table.columns(2), self.where[role].loops[-1]
+        for loop in (loop for loop, around in self.inner.items() if around[-1] == own):
+            count = self.counts[loop]
+            first = {f"index of {loop}": ["const", 0, 1], f"count of {loop}": count,
+                     f"behind in {loop}": ["-", count, ["const", 1, 1]]}  # fmt: skip
+            for law in (expressions.put(mark, first) for mark in self.marks[loop]):
+                if expressions.names(law) <= {*columns}:
+                    made = expressions.value(law, columns, len(table.job))
+                    found |= {name: law for name in names if np.ptp(made) and (wanted[name] == made).all()}
+        return found
 
     def _ahead(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, size: str) -> None:
         """Laws of numbers of nodes that stand ahead of others whose sums have laws."""
@@ -427,10 +438,13 @@ class Search:
         self._summed(partial(as_ahead, others=others, size=size), found, wanted, table)
 
     def _as_later_ones(self, role: int) -> None:
-        """Laws of numbers of a role by those of sums that were found after they were looked for."""
+        """Laws of numbers of a role by those of sums that were found after they were looked for, in place of numbers by
+        case, too."""
         found, wanted, table = self.numbers[role], self._wanted(role), self._own_table(role)
         if size := self._size(role):
+            cases = {name: found.pop(name) for name in [*found] if expressions.chooses(found[name])}
             self._ahead(found, wanted, table, size)
+            self.numbers[role] = found = cases | found
         for law in self.sums[self.where[role].loops]:
             self._summed(partial(by_its_cases, law=law), found, wanted, table)
 
@@ -483,13 +497,19 @@ class Search:
                     or levels.find(wanted[name], inside, self.known, depth[name]) for name in left}  # fmt: skip
             new = {name: law for name, law in more.items() if law is not None}
             for name, law in new.items():
-                if law[0] == "sum" and law not in self.own[name]:
-                    self.own[name].append(law)
+                self._tell_others(name, law)
             solved = bool(new)
             found |= new
 
+    def _tell_others(self, name: str, law: Expression) -> None:
+        """A law that numbers of this name may have of other kinds of nodes, too."""
+        if law[0] == "sum" and law not in self.own[name]:
+            self.own[name].append(law)
+
     def _as_of_others(self, name: str, wanted: Ints, table: Table) -> Expression | None:
-        """The first law of this number of other kinds of nodes, from others of the same nodes, that gives it."""
+        """The first law of this number of other kinds of nodes that gives it, if it is not by chance."""
+        if not self.own[name] or len(np.unique(wanted)) < SURE:
+            return None
         every = Examples(wanted, table.columns(2))
         few = every.some(spread(wanted, PROBES))
         self.known.work.spend(len(few) * len(self.own[name]))
@@ -658,7 +678,7 @@ class Search:
         """What has a law, this, what it gives, and the columns it is of."""
         for loop, law in self.counts.items():
             around = self.inner[loop]
-            yield f"count of loop {loop}", law, _counts(self.readings, loop, around[-1]), self.tables.of(around), {}
+            yield f"count of loop {loop}", law, counts_of(self.readings, loop, around[-1]), self.tables.of(around), {}
         for role, law in self.present.items():
             yield self._coming(role), law, self._presence(role), self.tables.of(self.where[role].loops), {}
         for role, laws in self.numbers.items():
@@ -685,13 +705,6 @@ class Search:
 
 def _of_meters(table: Table) -> dict[str, Ints]:
     return {name: column for name, column in table.levels[2].items() if " of meter " in name}
-
-
-def _counts(readings: Sequence[Reading], loop: int, around: int) -> Ints:
-    return np.concatenate([
-        np.bincount(np.array(reading.iterations[loop].parent, np.int64), minlength=len(reading.iterations[around]))
-        for reading in readings
-    ]).astype(np.int64)  # fmt: skip
 
 
 def _occurrences(readings: Sequence[Reading]) -> dict[int, list[tuple[int, Ints]]]:

@@ -4,9 +4,10 @@ gradients of, such as that over the size of a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, permutations, product
 from typing import Any, Final
 
@@ -19,25 +20,34 @@ from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Powers, Products, few_terms, spread
 from chakrasim.synthesis.search.totals import FIRST, NEXT, summand, turned
+from chakrasim.synthesis.search.weights import of_weights
 from chakrasim.synthesis.search.work import LITTLE, MOST
 
 Terms = list[list[Any]]
 """As sums have them."""
+Summed = Callable[[Ints, Table, Known], Expression | None]
+"""A search for sums that give what is wanted, int64[n]."""
 PARAMETERS: Final = 3
 """Of which one may tell cases of another's terms apart, at most."""
 SURE: Final = 3
 """Different numbers without which nothing is in proportion to others."""
 LARGEST_SHARE: Final = 1 << 8
 BUT: Final = 3
-"""Terms that do not come in another case, at most."""
+"""Terms that do not come in another case, or that alone do, at most."""
 
 
 def totals_by_case(
-    wanted: Ints, table: Table, known: Known, *, shared: bool, limits: Sequence[Limit] = ()
+    wanted: Ints,
+    table: Table,
+    known: Known,
+    *,
+    shared: bool,
+    limits: Sequence[Limit] = (),
+    search: Summed = of_totals,
 ) -> Expression | None:
-    """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to where a test of jobs holds, one
-    of these ``limits`` or of a parameter beside a number; else its terms come, too, but for a few, or where ranks have
-    ``shared`` them over columns of few values."""
+    """A law of what is wanted, int64[n], that is a sum of what nodes inside add up to, such as a ``search`` finds,
+    where a test of jobs holds, one of these ``limits`` or of a parameter beside a number; else its terms come, too, but
+    for a few, or where ranks have ``shared`` them over columns of few values."""
     if table.inside is None or (shared and level_of(wanted, table) > 1):
         return None
     if len(np.unique(wanted)) < FEW or not table.inside.columns():
@@ -51,7 +61,7 @@ def totals_by_case(
         if shared:
             known.work.begin()
         with known.work.at_most(MOST if shared else LITTLE):
-            law = of_totals(wanted[here], table.some(here), known)
+            law = search(wanted[here], table.some(here), known)
         if law is None:
             continue
         rest, apart = wanted[~here], table.some(~here)
@@ -75,7 +85,8 @@ def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
 
 def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expression], size: str) -> Expression | None:
     """That of other laws, of nodes ahead of others, which gives what is wanted, int64[n], too, by the next iteration or
-    by the first ones of loops inside; or so many times that over the ``size`` of a group, a column."""
+    by the first ones of loops inside; or so many times that over the ``size`` of a group, a column, or of few of its
+    terms."""
     whole = wanted * table.levels[1].get(size, np.ones(len(wanted), np.int64))
     of_nodes = [law for law in others if any(summand(name) for name in expressions.names(law))]
     for law in (turned(law, which) for law in of_nodes for which in (FIRST, NEXT)):
@@ -86,11 +97,20 @@ def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expressi
         made = value(law, columns, len(wanted))
         if Examples(wanted, {"made": made}).given_by(["column", "made"]).all():
             return law
-        part = _so_many_times(whole, made, law)
+        part = _so_many_times(whole, made, law) or _few_of(whole, columns, _terms(law))
         found = part and ["ceil", part, ["column", size]]
         if found and Examples(wanted, columns).given_by(found).all():
             return found
     return None
+
+
+def _few_of(wanted: Ints, columns: Mapping[str, Ints], terms: Terms) -> Expression | None:
+    """The sum of few of these terms that gives what is wanted, int64[n], if that is not the same all over."""
+    made = [value(["sum", [term]], columns, len(wanted)) for term in terms]
+    few = (chosen for count in range(1, BUT + 1) for chosen in combinations(range(len(terms)), count))
+    gives = (chosen for chosen in few if (np.sum([made[at] for at in chosen], axis=0) == wanted).all())
+    found = next(gives, None) if np.ptp(wanted) else None
+    return None if found is None else ["sum", [terms[at] for at in found]]
 
 
 def totals_ahead(
@@ -103,15 +123,12 @@ def totals_ahead(
     if found is not None or table.inside is None:
         return found
     over = {name: own for name, own in table.levels[1].items() if name == size}
-    ways = product([*over.items(), ("", np.ones(len(wanted), np.int64))], (FIRST, NEXT))
-    for by_case, ((name, count), which) in product((True, False), ways):
+    ways = [*product([*over.items(), ("", np.ones(len(wanted), np.int64))], (FIRST, NEXT))]
+    by_case = partial(totals_by_case, shared=False, limits=limits)
+    searches: tuple[Summed, ...] = (of_weights, partial(by_case, search=of_weights), by_case, _of_ahead)
+    for search, ((name, count), which) in product(searches, ways):
         there = replace(table, inside=replace(table.inside, which=which))
-        whole = wanted * count
-        found = (
-            totals_by_case(whole, there, known, shared=False, limits=limits)
-            if by_case
-            else _of_ahead(whole, there, known)
-        )
+        found = search(wanted * count, there, known)
         if found is not None:
             return ["ceil", found, ["column", name]] if name else found
     return None
