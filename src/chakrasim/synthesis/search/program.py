@@ -270,7 +270,8 @@ class Search:
         alike_to = [other for other, own in beside.items() if (own == here)[~alone].all()]
         if alike_to:
             law = self.present[max(alike_to, key=lambda other: alike[beside[other].tobytes()])]
-            self.present[role] = ["if", [size, "==", "", 1], ["const", 0, 1], law]
+            own: Expression = ["if", [size, "==", "", 1], ["const", 0, 1], law]
+            self.present[role] = law if law[:3] == own[:3] else own
             self.unsure.discard(role)
 
     def _where_summed(self, role: int) -> None:
