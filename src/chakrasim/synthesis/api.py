@@ -199,7 +199,7 @@ def synthesize(
             said.warn(f"what adds up comes to where no job says whether it is enough, {doubts:,} times: pieces may be"
                       " cut elsewhere")  # fmt: skip
         if below:
-            said.warn(f"{below.total():,} numbers of the job are less than 0, where none can be; counts and durations"
-                      f" are 0 there: {', '.join(sorted(below)[:SHOWN])}")  # fmt: skip
+            said.warn(f"{below.total():,} numbers of the job are less than 0, where none can be, and 0 in its place:"
+                      f" {', '.join(sorted(below)[:SHOWN])}")  # fmt: skip
         check_job(job)
         yield Synthetic(choice, job)

@@ -206,6 +206,7 @@ class _Expansion:
             made = expressions.value(law, own, len(here), fits=True)
             if name in SIZES:
                 self._count(f"{name} of {self.model.roles[role].title}", made)
+                made = np.maximum(made, 0)
             if self.draw and name == MEASURED:
                 step = "step" in self.model.numbers[role]
                 steps = self._number(role, "step") if step else np.zeros(len(here), np.int64)

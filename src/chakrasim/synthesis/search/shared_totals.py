@@ -19,7 +19,7 @@ from chakrasim.synthesis.expressions import Expression, Ints, Limit, value
 from chakrasim.synthesis.laws import CHOICES, EXACT, FEW, Examples, tests_of
 from chakrasim.synthesis.search.levels import Known, Table, level_of, of_totals, tried
 from chakrasim.synthesis.search.sums import ROWS, Floats, Powers, Products, few_terms, spread
-from chakrasim.synthesis.search.totals import FIRST, NEXT, summand, turned
+from chakrasim.synthesis.search.totals import FIRST, NEXT, TOTAL, summand, turned
 from chakrasim.synthesis.search.weights import of_weights
 from chakrasim.synthesis.search.work import LITTLE, MOST
 
@@ -119,14 +119,15 @@ def totals_ahead(
     """A law of what is wanted, int64[n], that is by case of a parameter a sum of what nodes inside add up to, or those
     of the first iterations of loops inside, or of the next one, or that over the ``size`` of a group, a column: of
     weights that are gathered ahead each rank has its part. ``limits`` part jobs, too."""
-    found = totals_by_case(wanted, table, known, shared=False, limits=limits)
-    if found is not None or table.inside is None:
-        return found
-    over = {name: own for name, own in table.levels[1].items() if name == size}
-    ways = [*product([*over.items(), ("", np.ones(len(wanted), np.int64))], (FIRST, NEXT))]
+    if table.inside is None:
+        return None
+    one = np.ones(len(wanted), np.int64)
+    over = [*((name, own) for name, own in table.levels[1].items() if name == size), ("", one)]
+    ways = [(name, count, which) for name, count in over for which in (FIRST, NEXT)]
     by_case = partial(totals_by_case, shared=False, limits=limits)
-    searches: tuple[Summed, ...] = (of_weights, partial(by_case, search=of_weights), by_case, _of_ahead)
-    for search, ((name, count), which) in product(searches, ways):
+    weights: list[Summed] = [of_weights, partial(by_case, search=of_weights)]
+    others: list[Summed] = [by_case, _of_ahead]
+    for search, (name, count, which) in (*product(weights, ways), (by_case, ("", one, TOTAL)), *product(others, ways)):
         there = replace(table, inside=replace(table.inside, which=which))
         found = search(wanted * count, there, known)
         if found is not None:

@@ -46,7 +46,7 @@ def of_weights(wanted: Ints, table: Table, known: Known) -> Expression | None:
         rows = rows[spread(wanted[rows], ROWS)]
         own, beside = ({name: column[rows] for name, column in each.items() if column[rows].any()}
                        for each in (products, parts))  # fmt: skip
-        known.work.spend(len(rows) * (len(beside) + 1) * 4 << min(len(own), ALL))
+        known.work.spend(len(rows) * (len(beside) + 1) << min(len(own), ALL))
         return _alike(wanted[rows].astype(np.float64), own, beside) if own else None
 
     def given_by(law: Expression) -> NDArray[np.bool_]:
