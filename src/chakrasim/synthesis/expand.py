@@ -121,8 +121,7 @@ class _Expansion:
         for one in loop.body:
             if isinstance(one, Loop):
                 counts = expressions.value(self.model.counts[one.number], own, rows, fits=True)
-                self._count(f"how often loop {one.number} comes", counts)
-                counts = np.maximum(counts, 0)
+                counts = self._not_below(f"how often loop {one.number} comes", counts)
                 total = float(counts.astype(np.float64).sum())
                 if total > MOST_ITERATIONS:
                     raise InputError("these parameters make a trace that is too long to be written",
@@ -151,10 +150,11 @@ class _Expansion:
             if at:
                 second = summed(second, parents[at], len(parents[at - 1]))
 
-    def _count(self, what: str, made: Ints) -> None:
-        """Numbers that are less than 0."""
+    def _not_below(self, what: str, made: Ints) -> Ints:
+        """0 in place of numbers that are less, which are counted."""
         if less := int((made < 0).sum()):
             self.below[what] += less
+        return np.maximum(made, 0)
 
     def _parent(self, loop: int) -> Ints:
         return np.array(self.iterations[loop].parent, np.int64)
@@ -205,8 +205,7 @@ class _Expansion:
             own |= {f"own {one}": self._number(role, one) for one in inner}
             made = expressions.value(law, own, len(here), fits=True)
             if name in SIZES:
-                self._count(f"{name} of {self.model.roles[role].title}", made)
-                made = np.maximum(made, 0)
+                made = self._not_below(f"{name} of {self.model.roles[role].title}", made)
             if self.draw and name == MEASURED:
                 step = "step" in self.model.numbers[role]
                 steps = self._number(role, "step") if step else np.zeros(len(here), np.int64)

@@ -270,7 +270,7 @@ class Search:
         alike_to = [other for other, own in beside.items() if (own == here)[~alone].all()]
         if alike_to:
             law = self.present[max(alike_to, key=lambda other: alike[beside[other].tobytes()])]
-            own: Expression = ["if", [size, "==", "", 1], ["const", 0, 1], law]
+            own = _not_alone(size, law)
             self.present[role] = law if law[:3] == own[:3] else own
             self.unsure.discard(role)
 
@@ -286,7 +286,7 @@ class Search:
         some: Expression = ["min", ["sum", [[1, 1, {name: 2}] for name in sorted(of)]], ["const", 1, 1]]
         named = [other for other in self._around(role) if self.roles[other].name == self.roles[role].name]
         for law in (some, *(["min", some, self.present[other]] for other in named)):
-            said = ["if", [size, "==", "", 1], ["const", 0, 1], law]
+            said = _not_alone(size, law)
             columns = table.asked(said)
             if (expressions.value(said, columns, len(table.job)) == self._presence(role)).all():
                 self.present[role] = said
@@ -702,6 +702,11 @@ class Search:
             else:
                 found.append((said, [law for law in laws if law is not None]))
         return found, tuple(left_out)
+
+
+def _not_alone(size: str, law: Expression) -> Expression:
+    """The law of what comes where a group, whose ``size`` is a column, has more than one rank."""
+    return ["if", [size, "==", "", 1], _NEVER, law]
 
 
 def _of_meters(table: Table) -> dict[str, Ints]:

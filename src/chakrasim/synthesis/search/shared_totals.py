@@ -73,14 +73,20 @@ def totals_by_case(
 
 def _but_few(wanted: Ints, table: Table, terms: Terms) -> Expression | None:
     """The terms of a sum that give what is wanted, int64[n]: all but a few."""
-    columns = table.asked(["sum", terms])
-    made = np.stack([value(["sum", [term]], columns, len(wanted)) for term in terms], axis=1)
-    more = made.sum(axis=1) - wanted
-    for count in range(min(BUT, len(terms) - 1) + 1):
-        for out in combinations(range(len(terms)), count):
-            if (made[:, out].sum(axis=1) == more).all():
-                return ["sum", [term for at, term in enumerate(terms) if at not in out]]
-    return None
+    made = _each(terms, table.asked(["sum", terms]), len(wanted))
+    out = _few_that_give(made.sum(axis=1) - wanted, made, range(min(BUT, len(terms) - 1) + 1))
+    return None if out is None else ["sum", [term for at, term in enumerate(terms) if at not in out]]
+
+
+def _each(terms: Terms, columns: Mapping[str, Ints], rows: int) -> Ints:
+    """int64[rows, terms]: what each is."""
+    return np.stack([value(["sum", [term]], columns, rows) for term in terms], axis=1)
+
+
+def _few_that_give(wanted: Ints, made: Ints, counts: range) -> tuple[int, ...] | None:
+    """So many of the columns of what was made, int64[n, columns], that add up to what is wanted, int64[n]."""
+    few = (chosen for count in counts for chosen in combinations(range(made.shape[1]), count))
+    return next((chosen for chosen in few if (made[:, chosen].sum(axis=1) == wanted).all()), None)
 
 
 def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expression], size: str) -> Expression | None:
@@ -106,10 +112,9 @@ def as_ahead(wanted: Ints, table: Table, known: Known, others: Sequence[Expressi
 
 def _few_of(wanted: Ints, columns: Mapping[str, Ints], terms: Terms) -> Expression | None:
     """The sum of few of these terms that gives what is wanted, int64[n], if that is not the same all over."""
-    made = [value(["sum", [term]], columns, len(wanted)) for term in terms]
-    few = (chosen for count in range(1, BUT + 1) for chosen in combinations(range(len(terms)), count))
-    gives = (chosen for chosen in few if (np.sum([made[at] for at in chosen], axis=0) == wanted).all())
-    found = next(gives, None) if np.ptp(wanted) else None
+    if not np.ptp(wanted):
+        return None
+    found = _few_that_give(wanted, _each(terms, columns, len(wanted)), range(1, BUT + 1))
     return None if found is None else ["sum", [terms[at] for at in found]]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.synthesis.expressions import Expression, Ints, value
+from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.laws import EXACT, Examples
 from chakrasim.synthesis.search.levels import Known, Table, tried
 from chakrasim.synthesis.search.sums import Floats, spread
@@ -50,8 +50,7 @@ def of_weights(wanted: Ints, table: Table, known: Known) -> Expression | None:
         return _alike(wanted[rows].astype(np.float64), own, beside) if own else None
 
     def given_by(law: Expression) -> NDArray[np.bool_]:
-        asked = table.asked(law)
-        return Examples(wanted, {"made": value(law, asked, len(wanted))}).given_by(["column", "made"])
+        return Examples(wanted, table.asked(law)).given_by(law)
 
     return tried(wanted, table.job, search, given_by)
 
