@@ -17,7 +17,7 @@ import chakrasim as cs
 from chakrasim import InputError, Job, TraceBuilder, read_job, write_job
 from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, expand_job
-from chakrasim.trace.job.file import prefixes_of
+from chakrasim.trace.job.file import prefixes_of, write_jobs
 from chakrasim.trace.job.groups import number_groups
 from chakrasim.trace.job.job import PEER
 from same_content import same_content
@@ -147,6 +147,24 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match=r"Not a directory|File exists"):
         monkeypatch.undo()
         write_job(tmp_path / "step.ranks.json" / "step", job())
+
+
+@pytest.mark.parametrize("expand", [False, True])
+def test_several_jobs_are_written_or_none(tmp_path: Path, expand: bool) -> None:
+    prefixes = [str(tmp_path / name) for name in ("a", "b")]
+    write_job(prefixes[0], job())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    wrong = job(trace_of_rank=np.array([0, 0, 1, 2]))
+    with pytest.raises(InputError):
+        write_jobs(prefixes, iter([job(parameters={"dp": 2}), wrong]), expand=expand)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    write_job(tmp_path / "c", job())
+    written = write_jobs(prefixes, [job(), job()], expand=expand)
+    assert [name for own in written for name in own] == [
+        name for prefix in prefixes for name in write_job(prefix, job(), expand=expand)
+    ]
+    assert (tmp_path / "a.ranks.json").exists() == (not expand)
+    assert (tmp_path / "c.ranks.json").exists()
 
 
 def test_the_names_of_all_files_are_returned(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
@@ -11,7 +12,7 @@ from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
-    from chakrasim.trace.job.job import Parameter
+    from chakrasim.trace.job.job import Job, Parameter
 
 SUMMARY = "Make jobs of any size with a model that chakrasim learn has written"
 EXAMPLES = """\
@@ -50,20 +51,22 @@ def run(options: argparse.Namespace) -> int:
     check_job_outputs(names[0], options.json, [options.model])
     settings = settings_of(options.set)
     from chakrasim.report.tables.answers.synthesis import synthetic_json, synthetic_sections
-    from chakrasim.synthesis.api import synthesize
+    from chakrasim.synthesis.api import Synthetic, synthesize
     from chakrasim.synthesis.file import read_model
-    from chakrasim.trace.job.file import write_job
+    from chakrasim.trace.job.file import write_jobs
 
-    notes = Notes()
-    made = []
-    learned = read_model(options.model)
-    for name, one in zip(
-        names, synthesize(learned, settings, count=options.count, seed=options.seed, notes=notes), strict=True
-    ):
-        notes.refuse(options.strict)
-        made.append((one, write_job(name, one.job, expand=options.expand)))
+    notes, made = Notes(), list[Synthetic]()
+
+    def jobs() -> Iterator[Job]:
+        for one in synthesize(read_model(options.model), settings, count=options.count, seed=options.seed, notes=notes):
+            notes.refuse(options.strict)
+            made.append(one)
+            yield one.job
+
+    files = write_jobs(names, jobs(), expand=options.expand)
     tell_warnings(notes.warnings, options)
-    report(options, lambda: synthetic_json(made), lambda: synthetic_sections(made))
+    told = list(zip(made, files, strict=True))
+    report(options, lambda: synthetic_json(told), lambda: synthetic_sections(told))
     return 0
 
 

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, BinaryIO, Final
@@ -154,10 +154,10 @@ def _mask() -> int:
 # -- several files -----------------------------------------------------------------------------------------------------
 
 
-def write_together(files: Iterable[tuple[str, bytes]], replaced: re.Pattern[str] | None = None) -> list[str]:
+def write_together(files: Iterable[tuple[str, bytes]], replaced: Callable[[str], object] | None = None) -> list[str]:
     """Write several files of one folder, all or none, and return their names in order.
 
-    Files of the folder whose whole names match ``replaced`` and that are not written are removed. Raises InputError if
+    Files of the folder whose names are to be ``replaced`` and that are not written are removed. Raises InputError if
     writing fails.
     """
     temporary: dict[str, str] = {}
@@ -174,7 +174,7 @@ def write_together(files: Iterable[tuple[str, bytes]], replaced: re.Pattern[str]
                 file.write(data)
                 bring_to_disk(file)
         there = sorted(os.listdir(folder or ".")) if replaced else []
-        removals = [name for name in there if replaced and replaced.fullmatch(name) and name not in temporary]
+        removals = [name for name in there if replaced and replaced(name) and name not in temporary]
         with undisturbed():
             begun = True
             _unnamed.difference_update(os.path.join(folder, at) for at in temporary.values())

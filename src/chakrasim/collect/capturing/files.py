@@ -45,4 +45,4 @@ def write_chosen(
             files.append((f"{stem}.{rank}{ending}", storage.pack(data) if compress else data))
     members = {str(number): [int(rank) for rank in group] for number, group in groups.members.items()}
     files.append((stem + GROUPS_ENDING, (json.dumps(members) + "\n").encode()))
-    return write_together(files, re.compile(re.escape(os.path.basename(stem)) + r"\.ranks\.json"))
+    return write_together(files, re.compile(re.escape(os.path.basename(stem)) + r"\.ranks\.json").fullmatch)

@@ -34,6 +34,7 @@ _MEANS_A_JOB: Final = (RANKS_ENDING, ".0.et", ".0.et.gz")
 MAX_PARAMETERS_BYTES: Final = 1 << 22
 _TRACE_NAME: Final = re.compile(r"(class-)?[0-9]+\.et(\.gz)?")
 """Of a job's traces, behind the prefix and a dot."""
+_OF_RANKS: Final = re.compile(rf"(.+)({re.escape(RANKS_ENDING)}|\.[0-9]+\.et(\.gz)?)", re.DOTALL)
 MAX_RANKS_BYTES: Final = 256 << 20
 """The ranks file of a million ranks in four roles has some 40 MB."""
 
@@ -277,16 +278,36 @@ def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False,
     ``PREFIX.parameters.json``; a ranks file and traces of other ranks under that prefix are removed.
     ``compress`` makes ``.et.gz`` of the traces. Raises InputError for a job that makes no sense, or if writing fails.
     """
-    check_job(job)
-    check_prefix(prefix)
-    stem, ending = os.fspath(prefix), ".et.gz" if compress else ".et"
-    files = (_expanded_files if expand else _shared_files)(stem, job, ending)
-    return write_together(files, _replaced(stem) if expand else None)
+    (names,) = write_jobs([os.fspath(prefix)], [job], expand=expand, compress=compress)
+    return names
 
 
-def _replaced(stem: str) -> re.Pattern[str]:
-    """What an earlier job left under the prefix and would be read instead of this one, or as ranks of it."""
-    return re.compile(re.escape(os.path.basename(stem)) + rf"({re.escape(RANKS_ENDING)}|\.[0-9]+\.et(\.gz)?)")
+def write_jobs(
+    prefixes: Sequence[str], jobs: Iterable[Job], *, expand: bool = False, compress: bool = False
+) -> list[list[str]]:
+    """Write the files of several jobs, as `write_job` does, each under its prefix in one folder: those of all jobs or,
+    where one makes no sense or ``jobs`` raises an error on the way, none. Returns the names of each job's."""
+    ending, written = ".et.gz" if compress else ".et", _expanded_files if expand else _shared_files
+    names: list[list[str]] = []
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        for stem, job in zip(prefixes, jobs, strict=True):
+            check_job(job)
+            check_prefix(stem)
+            names.append([])
+            for name, data in written(stem, job, ending):
+                names[-1].append(name)
+                yield name, data
+
+    stems = {os.path.basename(stem) for stem in prefixes} if expand else set()
+    write_together(files(), lambda name: _stem_of(name) in stems)
+    return names
+
+
+def _stem_of(name: str) -> str:
+    """The prefix under which a file's name would be read as a job's ranks or as one of them, or ''."""
+    found = _OF_RANKS.fullmatch(name)
+    return found[1] if found else ""
 
 
 def _shared_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes]]:
