@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from hashlib import blake2b, md5, sha256
 from itertools import product
 from pathlib import Path
@@ -146,6 +147,14 @@ def test_pseudonyms_agree_under_a_key_and_differ_between_releases() -> None:
     assert not names[0] & names[1]
     long = bytes(range(100))
     assert Pseudonyms(long).of("op", "mm") != Pseudonyms(long[:64]).of("op", "mm")
+
+
+def test_parameters_and_roles_with_halves_of_characters_get_pseudonyms() -> None:
+    job = replace(dense(), parameters={"a\ud800": "b\udfff", "\udcff": 3})
+    (found,) = cs.obfuscate(job, level="names", key=KEY, machines=()).jobs
+    hide = Pseudonyms(KEY).of
+    assert found.parameters == {hide("parameter", "a\ud800"): hide("text", "b\udfff"), hide("parameter", "\udcff"): 3}
+    assert hide("parameter", "\udcff") == hide("parameter", b"\xff") and hide("op", "\ud800") != hide("op", "\ud801")
 
 
 def test_keys(tmp_path: Path) -> None:

@@ -31,9 +31,17 @@ class Pseudonyms:
 
     def of(self, what: str, name: str | bytes) -> str:
         """``what_`` and sixteen letters, which depend on both, and on the key (BLAKE2b, RFC 7693)."""
-        raw = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+        raw = name if isinstance(name, bytes) else _bytes_of(name)
         digest = blake2b(what.encode() + b"\0" + raw, key=self._key, digest_size=8).hexdigest()
         return f"{what}_{digest.encode().translate(_LETTERS).decode()}"
+
+
+def _bytes_of(text: str) -> bytes:
+    """As UTF-8; of names read from bytes that are none these bytes, of a JSON file's halves of characters theirs."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def new_key() -> bytes:

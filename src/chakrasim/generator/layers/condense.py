@@ -146,17 +146,18 @@ def _targets(tape: Tape, inner: Collection[int]) -> list[int]:
     waited_for = {dep for number, row in enumerate(rows) if number not in inner for dep in row.data + row.control}
     waited_for |= {tape.gate}
     ordered = {last_on(int(rows[number].values[STREAM])) for number in inner if _communicates(rows[number])}
-    target = list(range(len(rows)))
-    run: list[int] = []
+    runs: list[list[int]] = []
     for number in sorted(inner):
         deps = [dep for dep in rows[number].data + rows[number].control if dep not in ordered]
-        inside = all(dep in inner for dep in deps)
-        same = run and rows[run[-1]].values[PHASE] == rows[number].values[PHASE]
-        if not (run and inside and same and run[-1] not in waited_for):
-            run = []
-        run.append(number)
+        before = runs[-1][-1] if runs and all(dep in inner for dep in deps) else None
+        same = before is not None and rows[before].values[PHASE] == rows[number].values[PHASE]
+        if not same or before in waited_for:
+            runs.append([])
+        runs[-1].append(number)
+    target = list(range(len(rows)))
+    for run in runs:
         for member in run:
-            target[member] = number
+            target[member] = run[-1]
     return target
 
 
