@@ -48,16 +48,17 @@ def test_programs_come_back_and_are_short() -> None:
     assert written(long).ratio > 10
 
 
-def test_fields_come_from_callers_tensors_and_products() -> None:
+@pytest.mark.parametrize("between", [", ", ","])
+def test_fields_come_from_callers_tensors_and_products(between: str) -> None:
     made = TraceBuilder("1.2", {}, "made")
     for at in range(40):
         size = 3 + at % 7
-        tensor = f'[{at}, {at + 1}, 0, {64 * size}, 4, "cpu"]'
-        shapes = {"shapes": f"[[64, {size}], []]", "types": '["Tensor(float)", "Int"]'}
-        made.add(3 * at, "make", inputs={"values": f"[64, {size}]"},
-                 outputs={"values": f"[{tensor}]", "shapes": f"[[64, {size}]]"})  # fmt: skip
-        made.add(3 * at + 1, "call", ctrl_deps=[3 * at], inputs={"values": f"[{tensor}, {at}]", **shapes}, outputs={})
-        made.add(3 * at + 2, "inner", ctrl_deps=[3 * at + 1], inputs={"values": f"[{tensor}, {at}]", **shapes})
+        tensor = f'[{between.join(map(str, (at, at + 1, 0, 64 * size, 4)))}{between}"cpu"]'
+        shape, values = f"[64{between}{size}]", f"[{tensor}{between}{at}]"
+        shapes = {"shapes": f"[{shape}{between}[]]", "types": f'["Tensor(float)"{between}"Int"]'}
+        made.add(3 * at, "make", inputs={"values": shape}, outputs={"values": f"[{tensor}]", "shapes": f"[{shape}]"})
+        made.add(3 * at + 1, "call", ctrl_deps=[3 * at], inputs={"values": values, **shapes}, outputs={})
+        made.add(3 * at + 2, "inner", ctrl_deps=[3 * at + 1], inputs={"values": values, **shapes})
     trace = made.build()
     whole = written(trace)
     assert same_content(trace, unwritten(whole))
@@ -71,10 +72,16 @@ def test_fields_come_from_callers_tensors_and_products() -> None:
 
 
 _ELEMENTS = st.sampled_from([
-    "1", "02", "[1]", "[]", "", " ", "[1, 2]", '"a, ]"', '"\\""', "\1", "\2", "(1, 2]", "]", "[", "[64, 3]", "192",
-    "-3", '[5, 6, 0, 192, 4, "cpu"]', '[5, 06, 0, 192, 4, "cpu"]', '[[5, 7, 1, 3, 4, "x"], [8, 9, 0, 3, 4, "y"]]',
+    "1", "02", "[1]", "[]", "", " ", "[1, 2]", '"a, ]"', '"\\""', "\1", "\2", "\3", "(1, 2]", "]", "[", "[64, 3]",
+    "[64,3]", "192", "-3", '[5, 6, 0, 192, 4, "cpu"]', '[5, 06, 0, 192, 4, "cpu"]', '[5,6,0,192,4,"cpu"]',
+    '[5,6,0, 192,4,"cpu"]', '[[5, 7, 1, 3, 4, "x"], [8, 9, 0, 3, 4, "y"]]',
 ])  # fmt: skip
-_PORT = st.lists(_ELEMENTS, max_size=3).map(lambda texts: f"[{', '.join(texts)}]") | _ELEMENTS
+_PORT = (
+    st.tuples(st.lists(_ELEMENTS, max_size=3), st.sampled_from([", ", ",", ",  "])).map(
+        lambda each: f"[{each[1].join(each[0])}]"
+    )
+    | _ELEMENTS
+)
 _SIDE = st.none() | st.dictionaries(st.sampled_from(["values", "shapes", "types"]), _PORT)
 
 

@@ -25,18 +25,21 @@ from typing import Any, Final
 from chakrasim.trace.chakra.graph import Trace
 
 PORTS: Final = ("values", "shapes", "types")
-FIELD, TENSOR = "\1", "\2"
-"""Where a field, and where a tensor's numbers, stood in the text of a port."""
+FIELD = "\1"
+"""Where a field stood in the text of a port."""
+TENSORS: Final = {"\2": ", ", "\3": ","}
+"""Where a tensor's numbers stood, and what stood between them: PyTorch writes no space there, Python does."""
+_MARKS: Final = {between: mark for mark, between in TENSORS.items()}
 SAID: Final = ("offset", "elements", "bytes")
 MOST: Final = 6
 """Fields of one node that are looked at, of those that say the same."""
 _ORDER: Final = (1, 2, 0, 4, 5, 3)
 """Of ports, those of inputs first: shapes and types are told before values, whose numbers of elements are products."""
-_NUMBER: Final = "(0|[1-9][0-9]{0,18}), "
-_TENSOR: Final = re.compile(rf"\[{5 * _NUMBER}(?=[\"'])")
+_NUMBER: Final = "(0|[1-9][0-9]{0,18})"
+_TENSOR: Final = re.compile(rf"\[{_NUMBER}(, ?){_NUMBER}\2{_NUMBER}\2{_NUMBER}\2{_NUMBER}\2(?=[\"'])")
 _WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
-_SHAPE: Final = re.compile(r"\[(?:[0-9]{1,18}(?:, [0-9]{1,18}){0,15})?\]")
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[({})\]]|, ')
+_SHAPE: Final = re.compile(r"\[(?:[0-9]{1,18}(?:, ?[0-9]{1,18}){0,15})?\]")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[({})\]]|, ?')
 
 Ports = tuple[str | None, ...]
 """Texts of inputs and outputs, `PORTS` each, with marks for fields and tensors; None: the message is absent."""
@@ -57,31 +60,34 @@ def taken(trace: Trace, at: int) -> tuple[Ports, list[str], Tensors]:
 
 def _port(text: str, tensors: list[tuple[int, int]] | None) -> tuple[str, list[str]]:
     """A text with marks, and its fields; ``tensors`` gets what stands in a text of values."""
-    elements = None if FIELD in text or TENSOR in text else _elements(text)
-    if elements is None:
+    elements, between = _elements(text)
+    if elements is None or any(mark in text for mark in (FIELD, *TENSORS)):
         return FIELD, [text]
-    shells, fields = [], []
+    shells, fields = list[str](), list[str]()
     for element in elements:
-        known = _TENSOR.findall(element) if tensors is not None else []
-        shells.append(_TENSOR.sub("[" + TENSOR, element) if known else FIELD)
-        fields += [one for tensor in known for one in tensor[2:]] if known else [element]
+        known = [*_TENSOR.finditer(element)] if tensors is not None else []
+        shells.append(_TENSOR.sub(lambda one: "[" + _MARKS[one[2]], element) if known else FIELD)
+        fields += [one[at] for one in known for at in (4, 5, 6)] if known else [element]
         if tensors is not None:
-            tensors += [(int(number), int(storage)) for number, storage, *_ in known]
-    return f"[{', '.join(shells)}]", fields
+            tensors += [(int(one[1]), int(one[3])) for one in known]
+    return f"[{between.join(shells)}]", fields
 
 
-def _elements(text: str) -> list[str] | None:
-    """What stands in a list, as texts; None for what is no list."""
+def _elements(text: str) -> tuple[list[str] | None, str]:
+    """What stands in a list, as texts, and what between them; None for what is no list, or where that differs."""
     if len(text) < 2 or text[0] != "[" or text[-1] != "]":
-        return None
-    found, depth, begin = [], 0, 1
+        return None, ""
+    found, between, depth, begin = [], set[str](), 0, 1
     for token in _TOKEN.finditer(text, 1, len(text) - 1):
         one = token[0]
         depth += (one in "[({") - (one in "])}")
-        if one == ", " and not depth:
+        if one[0] == "," and not depth:
             found.append(text[begin : token.start()])
+            between.add(one)
             begin = token.end()
-    return [*found, text[begin:-1]] if len(text) > 2 else []
+    if len(between) > 1:
+        return None, ""
+    return [*found, text[begin:-1]] if len(text) > 2 else [], "".join(between)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -92,8 +98,8 @@ def places(ports: Ports) -> tuple[tuple[str, int], ...]:
     for side in (0, 3):
         values: list[tuple[str, int]] = []
         alone = []
-        for element in [FIELD] if ports[side] == FIELD else _elements(ports[side] or "[]") or ():
-            here = element.count(TENSOR)
+        for element in [FIELD] if ports[side] == FIELD else _elements(ports[side] or "[]")[0] or ():
+            here = _tensors_in(element)
             alone.append(count if here == 1 else -1)
             values += [(what, count + i) for i in range(here) for what in SAID] or [("", -1)]
             count += here
@@ -106,8 +112,12 @@ def places(ports: Ports) -> tuple[tuple[str, int], ...]:
 
 def named(ports: Ports, numbers: Iterator[int]) -> Tensors:
     """The tensors of ports, from their numbers and storages."""
-    takes, gives = ([(next(numbers), next(numbers)) for _ in range((ports[at] or "").count(TENSOR))] for at in (0, 3))
+    takes, gives = ([(next(numbers), next(numbers)) for _ in range(_tensors_in(ports[at] or ""))] for at in (0, 3))
     return takes, gives
+
+
+def _tensors_in(marks: str) -> int:
+    return sum(map(marks.count, TENSORS))
 
 
 def put_together(ports: Ports, fields: Sequence[str], tensors: Tensors) -> list[dict[str, str] | None]:
@@ -125,8 +135,8 @@ def _filled(marks: str, fields: Iterator[str], tensors: Iterator[tuple[int, int]
     for one in marks:
         if one == FIELD:
             yield next(fields)
-        elif one == TENSOR:
-            yield "".join(f"{number}, " for number in (*next(tensors), *(next(fields) for _ in SAID)))
+        elif one in TENSORS:
+            yield "".join(f"{number}{TENSORS[one]}" for number in (*next(tensors), *(next(fields) for _ in SAID)))
         else:
             yield one
 
