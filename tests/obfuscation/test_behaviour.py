@@ -41,6 +41,13 @@ def test_the_middle_tells_what_the_next_point_tells_and_is_off_by_half_the_ratio
     assert value / ratio**0.5 - 1 <= middle <= value * ratio**0.5 + 1
 
 
+@settings(max_examples=30)
+@given(st.integers(0, 62), st.integers(-1, 1), st.sampled_from([1.001, 1.05, 1.9]))
+def test_what_is_rounded_alike_has_as_many_bits(bits: int, more: int, ratio: float) -> None:
+    value = 2**bits + more
+    assert Grid(ratio).middle(value).bit_length() == value.bit_length()
+
+
 @pytest.mark.parametrize("value", [2**62, 2**63 - 1000, 2**63 - 1])
 def test_the_largest_numbers_stay_of_64_bits(value: int) -> None:
     assert value <= Grid(1.2).up(value) < 2**63 and value / 1.2 < Grid(1.2).middle(value) < 2**63

@@ -44,7 +44,10 @@ _TITLES: Final = {
 
 
 class Grid:
-    """Whole numbers each ``ratio`` times the one before, up to the next whole one: 1, 2, 3, ... 20, 21, 23, 25, ..."""
+    """Whole numbers each ``ratio`` times the one before, up to the next whole one: 1, 2, 3, ... 20, 21, 23, 25, ...
+
+    Of a ratio below 2 those before a power of two, too: libraries send what has 2^n bytes or more another way, and what
+    is rounded alike goes one way."""
 
     def __init__(self, ratio: float) -> None:
         if not LEAST_RATIO <= ratio <= 1000:
@@ -58,8 +61,8 @@ class Grid:
         while self._points[-1] < value:
             self._real *= self.ratio
             point = int(self._real)
-            if point > self._points[-1]:
-                self._points.append(point)
+            before = (1 << point.bit_length() - 1) - 1 if self.ratio < 2 else 0
+            self._points += [one for one in (before, point) if one > self._points[-1]]
         return min(self._points[bisect_left(self._points, value)], max(value, 2**63 - 1))
 
     def middle(self, value: int) -> int:
