@@ -22,6 +22,7 @@ from chakrasim.synthesis.expand import IN_DOUBT
 from chakrasim.synthesis.grammar.recorded import in_short, is_recorded
 from chakrasim.synthesis.learn import learn_program
 from chakrasim.synthesis.model import Learned
+from chakrasim.synthesis.on_device import device_of, untimed
 from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.synthesis.shared import shared
 from chakrasim.synthesis.synthesize import job_of
@@ -73,13 +74,19 @@ def learn(
     if recorded:
         found = [(own, _in_short(job)) for own, job in found]
         said.note("recorded jobs: each call that no other makes is one node, with all that it calls")
-    whole = shared([job for _, job in found])
+    device = "" if recorded else device_of([job for _, job in found])
+    whole = shared([untimed(job) if device else job for _, job in found])
     parameters = _alike([own for own, _ in found], whole, said)
     stated = all(job.parameters for job in whole)
     model, lost, more = learn_program(
         list(zip(parameters, whole, strict=True)), progress, stated=stated, recorded=recorded
     )
-    learned = Learned(model, names, [{**own, **latent} for own, latent in zip(parameters, more, strict=True)], lost)
+    learned = Learned(
+        replace(model, device=device),
+        names,
+        [{**own, **latent} for own, latent in zip(parameters, more, strict=True)],
+        lost,
+    )
     smallest = min(range(len(whole)), key=lambda at: sum(map(len, whole[at].traces)))
     try:
         next(synthesize(learned, learned.parameters[smallest]))

@@ -21,6 +21,7 @@ from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, add_node, attributes_of
 from chakrasim.synthesis.search.meters import Meter, summed
 from chakrasim.synthesis.search.totals import FIRST, LARGEST, NEXT, Summand, added, ahead, is_first, summand
+from chakrasim.trace import work
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 
@@ -28,7 +29,7 @@ MOST_ITERATIONS: Final = 1 << 22
 """Of one loop in a trace."""
 IN_DOUBT: Final = "enough of what adds up"
 """What is counted where the jobs do not say whether what has added up is enough."""
-SIZES: Final = frozenset({*WORK, "tensor_size", DURATION, MEASURED})
+SIZES: Final = frozenset({*WORK, work.BYTES, work.KERNELS, *work.SHAPE, DURATION, MEASURED})
 """Numbers that cannot be less than 0."""
 
 

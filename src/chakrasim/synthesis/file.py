@@ -57,6 +57,7 @@ def model_bytes(learned: Learned) -> bytes:
         "left_out": model.left_out,
         "by_few": model.by_few,
         "scatter": model.scatter and model.scatter.to_json(),
+        **({"device": model.device} if model.device else {}),
     }
     return json.dumps(content, separators=(",", ":"), default=bytes.hex).encode() + b"\n"
 
@@ -127,6 +128,7 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         tuple(str(each) for each in content["left_out"]),
         tuple(str(each) for each in content["by_few"]),
         None if content["scatter"] is None else Scatter.of(content["scatter"]),
+        str(content.get("device", "")),
     )
     _check_names(model)
     jobs, lost = [str(each) for each in content["jobs"]], {str(w): float(e) for w, e in content["lost"].items()}

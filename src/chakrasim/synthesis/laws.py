@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,8 @@ CHOICES: Final = 8
 """Different numbers of a column of which each may be a case where numbers are spread."""
 FEW: Final = 6
 """Different numbers without which no sum is searched."""
+FEW_SHORT: Final = 4
+"""The same of sums of two certain terms."""
 STEEP: Final = 0.6
 SLIGHT: Final = 0.15
 """Columns whose slope is less steep down may stand above; those that slope down by more than this, below."""
@@ -352,6 +355,42 @@ def _product(few: Examples, work: Work) -> Iterator[Expression]:
         yield ["sum", [[factor.numerator, factor.denominator, powers]]]
 
 
+def _short(few: Examples, work: Work) -> Iterator[Expression]:
+    """Sums of two terms that few different numbers tell: so many times a product of two columns or three, and a
+    constant, or so many times a column and its square."""
+    if not FEW_SHORT <= len(np.unique(few.wanted)) < FEW:
+        return
+    columns = {name: column.astype(np.float64) for name, column in few.columns.items() if column.min() > 0}
+    names = [*columns][:COLUMNS]
+    products = [dict.fromkeys(each, 2) for many in (2, 3) for each in combinations(names, many)]
+    terms: list[tuple[Mapping[str, int], Mapping[str, int]]] = [(product, {}) for product in products]
+    terms += [({name: 4}, {name: 2}) for name in names]
+    work.spend(len(terms) * len(few))
+    for one, other in terms:
+        factors = _weights(few.wanted, [_product_of(columns, each, len(few)) for each in (one, other)])
+        if all(factors):
+            yield ["sum", [[factor.numerator, factor.denominator, dict(each)]
+                           for factor, each in zip(factors, (one, other), strict=True) if factor]]  # fmt: skip
+
+
+def _product_of(columns: Mapping[str, Floats], powers: Mapping[str, int], rows: int) -> Floats:
+    with np.errstate(over="ignore"):
+        found: Floats = np.prod([np.ones(rows), *(columns[name] ** (power // 2) for name, power in powers.items())], 0)
+    return found
+
+
+def _weights(wanted: Ints, terms: Sequence[Floats]) -> list[Fraction | None]:
+    """Of two terms that add up to what is wanted; None for terms that do not."""
+    at = int(np.abs(wanted - wanted[0]).argmax())
+    table = np.stack(terms)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        (a, b), (c, d) = table[:, [0, at]].T
+        over = a * d - b * c
+        weights = np.array([wanted[0] * d - wanted[at] * b, wanted[at] * a - wanted[0] * c], np.float64) / over
+        close = np.abs(weights @ table - wanted) <= EXACT * np.maximum(np.abs(wanted), 1)
+    return [_fraction(float(weight)) for weight in weights] if close.all() and weights.all() else [None]
+
+
 def _line(few: Examples, logs: Mapping[str, Floats]) -> tuple[float, dict[str, float]]:
     """Where the line of least squares through the logarithms begins, and its slopes."""
     matrix = np.stack([np.ones(len(few)), *logs.values()], axis=1)
@@ -521,7 +560,7 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
 
 
 PARTS: Final = (_pairs, _product, _shares)
-QUICK: Final = (_presence, *PARTS, _conditions)
+QUICK: Final = (_presence, *PARTS, _short, _conditions)
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ class Model:
     left_out: metadata whose numbers follow no law, which no job that is made has.
     by_few: what has laws that its examples do not say beyond chance.
     scatter: of recorded durations about their laws.
+    device: the shipped one whose profile times what is made; "" if durations follow laws.
     """
 
     roles: tuple[Role, ...]
@@ -54,6 +55,7 @@ class Model:
     left_out: tuple[str, ...] = ()
     by_few: tuple[str, ...] = ()
     scatter: Scatter | None = None
+    device: str = ""
 
     def laws(self) -> Iterator[Expression]:
         """Of counts, marks, presence and numbers."""

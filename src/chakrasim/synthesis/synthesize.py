@@ -11,6 +11,7 @@ from chakrasim.synthesis.columns import missing
 from chakrasim.synthesis.expand import trace_of
 from chakrasim.synthesis.grammar.durations import OF_RANKS, Draw
 from chakrasim.synthesis.model import Model
+from chakrasim.synthesis.on_device import timed
 from chakrasim.synthesis.read import places_of
 from chakrasim.trace.job.job import Job, Parameter
 
@@ -40,6 +41,8 @@ def job_of(
         trace_of(model, columns, dict(zip(model.rank_columns, key, strict=False)), _draw(model, seed, number), below)
         for number, key in enumerate(keys)
     )
+    if model.device:
+        traces = tuple(timed(trace, model.device) for trace in traces)
     return Job(traces, which, groups, parameters)
 
 

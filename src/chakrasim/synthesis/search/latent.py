@@ -17,6 +17,7 @@ from chakrasim.synthesis.roles import DURATION, Roles
 from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 16
+RANKS: Final = "ranks"
 
 
 def latent_parameters(
@@ -25,15 +26,36 @@ def latent_parameters(
     """By name int64[jobs]: numbers that are one in each job and follow neither from what is ``stated`` nor from the
     ones before, small ones first: how often something comes, then sizes."""
     columns, work = dict(stated), Work()
+    shares = _shares_of(stated)
     found: dict[str, Ints] = {}
     for name, own in sorted(_numbers(readings, loop, roles), key=lambda each: (int(np.abs(each[1]).max()), each[0])):
         if len(found) == MOST:
             break
-        examples = Examples(own, columns)
-        work.begin()
-        if law(examples, work=work) is None:
+        if any(_has_law(Examples(own, each), work) for each in ((stated, columns) if found else (stated,))):
+            continue
+        for one, share in shares.items():
+            # In place of the number: a sum of both needs more examples.
+            if _has_law(Examples(own, {**stated, one: share}), work):
+                columns[f"{one} a rank"] = found[f"{one} a rank"] = shares.pop(one)
+                break
+        else:
             columns[name] = found[name] = own
     return found
+
+
+def _shares_of(stated: Mapping[str, Ints]) -> dict[str, Ints]:
+    """By name numbers over how many ranks there are, rounded up, where that does not divide them in all jobs: the rows
+    of a tensor that ranks share."""
+    over = stated.get(RANKS)
+    if over is None or (over < 1).any():
+        return {}
+    return {name: -(-own // over) for name, own in stated.items()
+            if name != RANKS and (own > 0).all() and (own % over).any() and np.ptp(own)}  # fmt: skip
+
+
+def _has_law(examples: Examples, work: Work) -> bool:
+    work.begin()
+    return law(examples, work=work) is not None
 
 
 def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[tuple[str, Ints]]:
