@@ -25,18 +25,19 @@ def latent_parameters(
 ) -> dict[str, Ints]:
     """By name int64[jobs]: numbers that are one in each job and follow neither from what is ``stated`` nor from the
     ones before, small ones first: how often something comes, then sizes."""
-    columns, work = dict(stated), Work()
+    columns, shared, work = dict(stated), dict(stated), Work()
     shares = _shares_of(stated)
     found: dict[str, Ints] = {}
     for name, own in sorted(_numbers(readings, loop, roles), key=lambda each: (int(np.abs(each[1]).max()), each[0])):
         if len(found) == MOST:
             break
-        if any(_has_law(Examples(own, each), work) for each in ((stated, columns) if found else (stated,))):
+        # A share stands in place of the number: a sum of both needs more examples.
+        tables = [stated, *([columns, shared] if found else [])]
+        if any(_has_law(Examples(own, table), work) for table in tables):
             continue
         for one, share in shares.items():
-            # In place of the number: a sum of both needs more examples.
-            if _has_law(Examples(own, {**stated, one: share}), work):
-                columns[f"{one} a rank"] = found[f"{one} a rank"] = shares.pop(one)
+            if _has_law(Examples(own, {**shared, one: share}), work):
+                shared[one] = columns[f"{one} a rank"] = found[f"{one} a rank"] = shares.pop(one)
                 break
         else:
             columns[name] = found[name] = own
