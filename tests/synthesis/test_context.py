@@ -65,3 +65,25 @@ def test_captured_programs_are_learned_from_their_arguments() -> None:
             wanted.attr("num_ops").integers_or(0).sum(),
         )
         assert operations[0] == operations[1]
+
+
+def test_a_number_that_is_one_everywhere_tells_no_iterations() -> None:
+    """Collectives of c10d, behind any of three nodes of a layer, do not part the kinds of nodes around them."""
+
+    def job(layers: int, width: int) -> Job:
+        made = TraceBuilder(metadata={"arguments": f"{layers} {width}"})
+        held = count = 0
+        for _ in range(layers):
+            for part in (3, 2, 1):
+                made.add(count, "mm", ctrl_deps=[count - 1] if count else [], attrs={"num_ops": part * width})
+                held, count = held + part * width, count + 1
+                if held >= 4096:
+                    made.add(count, "c10d::sum", NodeType.COMM_COLL_NODE, ctrl_deps=[count - 1], attrs={
+                        "comm_type": int(CollectiveType.ALL_REDUCE), "comm_size": held, "pg_name": "dp"})  # fmt: skip
+                    held, count = 0, count + 1
+        return Job((made.build(),), np.zeros(2, np.int64), {"dp": ((0, 1),)}, {})
+
+    splits = [*product((3, 4, 5, 7), (128, 320, 512, 700, 900))]
+    learned = learn([({"layers": a, "width": b}, job(a, b)) for a, b in splits])
+    work = [role for role in learned.model.roles if role.type == NodeType.COMP_NODE]
+    assert len(work) == 3

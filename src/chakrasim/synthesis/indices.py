@@ -70,7 +70,7 @@ class _Turns:
 
 def words_of(traces: Sequence[Nodes], roles: Sequence[Role]) -> dict[str, Ints]:
     """By word before a number in a name, the ``MOST`` that most nodes have, the number of each node of all traces: -1
-    of those without."""
+    of those without. What is one number everywhere, such as that of c10d, is the name's."""
     places = [_words(role.name) for role in roles]
     often = Counter(role for nodes in traces for role in nodes.role)
     count = Counter[str]()
@@ -85,7 +85,7 @@ def words_of(traces: Sequence[Nodes], roles: Sequence[Role]) -> dict[str, Ints]:
             for word, place in places[role].items():
                 found[word][at] = numbers[place]
             at += 1
-    return found
+    return {word: own for word, own in found.items() if len(np.unique(own[own >= 0])) > 1}
 
 
 def _words(name: str) -> dict[str, int]:
