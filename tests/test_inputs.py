@@ -119,6 +119,11 @@ def test_a_configuration_may_come_out_of_a_pipe_that_the_shell_made(tmp_path: Pa
         os.close(here)
 
 
+def empty_nodes(count: int) -> bytes:
+    """A trace of so many nodes, all of number 0, of three bytes each."""
+    return b"\0" + b"\2\x08\0" * count
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["x.et", "device.json", "host.json", "linked.json", "x.ranks.json", "text.txt"])
 @pytest.mark.parametrize("size_bytes", [1 << 33, 1 << 42])
@@ -130,12 +135,12 @@ def test_a_hole_is_no_file_to_be_read(name: str, size_bytes: int, tmp_path: Path
         said = refusal(name, tmp_path / name)
         gc.collect()
     assert not unclosed
-    assert "this file may take" in said or "nothing but zeros" in said, said
+    assert any(one in said for one in ("this file may take", "nothing but zeros", "4096 zeros")), said
 
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("x.et", b"\0" * MANY), ("device.json", EVENTS), ("host.json", NODES), ("linked.json", LINKED),
+    [("x.et", empty_nodes(MANY)), ("device.json", EVENTS), ("host.json", NODES), ("linked.json", LINKED),
      ("reference.json", LINKED), ("simulation.log", b"some other line\n" * (MANY // 2))],
 )  # fmt: skip
 def test_a_small_file_that_grows_is_refused(
@@ -163,7 +168,7 @@ def test_the_bound_follows_from_the_file_and_can_be_raised(tmp_path: Path, monke
     with pytest.raises(InputError, match=f"{VARIABLE}: this is no size; found '3 lots'; expected bytes, such as 32GiB"):
         bound(1000)
     path = tmp_path / "x.et"
-    path.write_bytes(gzip.compress(b"\0" * 1_000_000, 9, mtime=0))
+    path.write_bytes(gzip.compress(empty_nodes(999_999), 9, mtime=0))
     monkeypatch.setenv(VARIABLE, "64MB")
     assert "the trace takes more memory" in refusal("x.et", path)
     monkeypatch.setenv(VARIABLE, "640MB")
@@ -172,7 +177,7 @@ def test_the_bound_follows_from_the_file_and_can_be_raised(tmp_path: Path, monke
 
 def test_max_bytes_bounds_the_reading_of_a_simulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.et"
-    path.write_bytes(gzip.compress(b"\0" * (1 << 20), 9, mtime=0))
+    path.write_bytes(gzip.compress(empty_nodes(1 << 20), 9, mtime=0))
     words = ["simulate", str(path), "--ranks", "8", "--machine", "hgx-h100-8", "--check"]
     assert main([*words, "--max-bytes", "16MiB"]) == 2
     said = capsys.readouterr().err
@@ -237,7 +242,7 @@ print(int(next(line for line in open("/proc/self/status") if line.startswith("Vm
 def test_numbers_in_files_and_options_take_no_memory(tmp_path: Path) -> None:
     (tmp_path / "kind.et").write_bytes(node(2**31 - 1))
     (tmp_path / "one.et").write_bytes(node(7, comm_type=0, comm_size=8))
-    (tmp_path / "zeros.et.gz").write_bytes(gzip.compress(b"\0" * (200 << 20), 1, mtime=0))
+    (tmp_path / "zeros.et.gz").write_bytes(gzip.compress(empty_nodes(70 << 20), 1, mtime=0))
     done = subprocess.run([sys.executable, "-c", LIMITED, tmp_path], capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if re.fullmatch(r"[0-9]+", line)]
     assert lines[:6] == ["0", "0", "0", "2", "2", "2"], done.stdout + done.stderr

@@ -174,6 +174,7 @@ def test_a_thousand_equal_small_files_are_read_at_once(tmp_path: Path) -> None:
 
 _OTHERS = {
     "an empty file": (b"", "the file is empty; expected a Chakra trace"),
+    "a file of zeros": (bytes(5000), "4096 zeros at its beginning"),
     "Kineto": (
         json.dumps({"schemaVersion": 1, "traceEvents": []}).encode(),
         "found a JSON file that looks like a Kineto (PyTorch profiler, device) trace",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import open_input
@@ -27,11 +27,18 @@ _JSONIZED = "a JSON file that looks like the output of chakra_jsonizer"
 _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
 
 
+ZEROS: Final = 4096
+"""So many bytes that are 0 begin no trace."""
+
+
 def refuse_other_formats(data: bytes, source: str) -> None:
-    """Raise InputError if ``data`` are empty or JSON; what else they may be is asked only when decoding fails."""
+    """Raise InputError if ``data`` are empty or JSON, or begin with zeros, each of which were a node; what else they
+    may be is asked only when decoding fails."""
     if not data:
         raise InputError("the file is empty", file=source, expected="a Chakra trace", remedy="create the file again")
     look = _json_look(data[:4096]) if data[:1] in b"{[ \t\r\n\xef" else None
+    if len(data) > ZEROS and not any(data[:ZEROS]):
+        look = f"{ZEROS} zeros at its beginning"
     if look is not None:
         raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
 
