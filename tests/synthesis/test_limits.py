@@ -119,7 +119,7 @@ def _of_sizes() -> list[tuple[dict[str, Parameter], Job]]:
     found: list[tuple[dict[str, Parameter], Job]] = []
     for hidden, left in ((1, 3), (2, 9), (4, 5), (5, 2), (8, 7), (16, 4)):
         made = TraceBuilder()
-        made.add(0, "mm", attrs={"num_ops": 1000 * hidden**2, "tensor_size": 64 * left - 64})
+        made.add(0, "mm", attrs={"num_ops": 1000 * hidden**2, "tensor_size": 64 * left - 64, "m": left - 1})
         made.add(1, "mm again", data_deps=[0], duration_micros=left - 1)
         found.append(({"hidden": hidden, "left": left}, Job((made.build(),), np.zeros(1, np.int64), {}, {})))
     return found
@@ -135,7 +135,7 @@ def test_numbers_beyond_what_a_trace_holds_are_refused_and_those_below_nothing_a
             next(cs.synthesize(learned, {"hidden": hidden}))
     notes = Notes()
     (made,) = cs.synthesize(learned, {"hidden": 2, "left": -3}, notes=notes)
-    assert int(made.job.traces[0].attr("tensor_size").integers_or(1)[0]) == 0
+    assert [int(made.job.traces[0].attr(name).integers_or(1)[0]) for name in ("tensor_size", "m")] == [0, 0]
     (told,) = [warning for warning in notes.warnings if "less than 0" in warning]
-    assert told.startswith("2 numbers")
-    assert "duration_micros of mm again, tensor_size of mm" in told
+    assert told.startswith("3 numbers")
+    assert "duration_micros of mm again, m of mm, tensor_size of mm" in told
