@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import chakrasim as cs
+from chakrasim.converter.retarget.trace_edit import edited
 from chakrasim.errors import InputError
 from chakrasim.synthesis.file import model_bytes, read_model
-from chakrasim.synthesis.on_device import timed
+from chakrasim.synthesis.on_device import device_of, timed
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
@@ -71,6 +72,14 @@ def test_durations_of_which_one_is_another_follow_laws(tmp_path: Path) -> None:
     micros[1] += 1
     jobs[3] = replace(jobs[3], traces=(replace(jobs[3].traces[0], duration_micros=micros),))
     assert not cs.learn(paths(jobs, tmp_path)).model.device
+
+
+@pytest.mark.parametrize("named", [["h100"], 7, "h1000", "/etc/passwd"])
+def test_devices_that_do_not_ship_are_no_devices(named: object) -> None:
+    trace = captured(*DRAWN[0]).traces[0]
+    other = edited(trace, said={"device_profile": named})
+    assert not device_of([Job((trace, other), np.array([0, 1]), {}, {})])
+    assert not device_of([Job((other,), np.zeros(1, np.int64), {}, {})])
 
 
 def test_a_model_of_a_device_that_does_not_ship_is_refused() -> None:

@@ -26,11 +26,13 @@ DEVICE: Final = "device_profile"
 def device_of(jobs: Sequence[Job]) -> str:
     """The shipped device that all traces name, if its profile gives all their durations, to the ns; "" for none."""
     traces = [trace for job in jobs for trace in job.traces]
-    names = {trace.metadata.get(DEVICE) for trace in traces}
-    name = next(iter(names)) if len(names) == 1 else None
-    if not isinstance(name, str) or name not in device_names():
+    name = traces[0].metadata.get(DEVICE)
+    if name not in device_names() or any(trace.metadata.get(DEVICE) != name for trace in traces):
         return ""
-    return name if all(_gives(_profile(name), trace) for trace in traces) else ""
+    try:
+        return str(name) if all(_gives(_profile(str(name)), trace) for trace in traces) else ""
+    except InputError:  # There is more to say of it than how long it takes.
+        return ""
 
 
 def _gives(profile: DeviceProfile, trace: Trace) -> bool:
