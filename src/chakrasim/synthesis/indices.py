@@ -85,7 +85,7 @@ def words_of(traces: Sequence[Nodes], roles: Sequence[Role]) -> dict[str, Ints]:
             for word, place in places[role].items():
                 found[word][at] = numbers[place]
             at += 1
-    return {word: own for word, own in found.items() if len(np.unique(own[own >= 0])) > 1}
+    return {word: own for word, own in found.items() if np.ptp(own[own >= 0])}
 
 
 def _words(name: str) -> dict[str, int]:

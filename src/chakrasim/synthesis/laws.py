@@ -368,9 +368,9 @@ def _short(few: Examples, work: Work) -> Iterator[Expression]:
     work.spend(len(terms) * len(few))
     for one, other in terms:
         factors = _weights(few.wanted, [_product_of(columns, each, len(few)) for each in (one, other)])
-        if all(factors):
+        if factors:
             yield ["sum", [[factor.numerator, factor.denominator, dict(each)]
-                           for factor, each in zip(factors, (one, other), strict=True) if factor]]  # fmt: skip
+                           for factor, each in zip(factors, (one, other), strict=True)]]  # fmt: skip
 
 
 def _product_of(columns: Mapping[str, Floats], powers: Mapping[str, int], rows: int) -> Floats:
@@ -379,8 +379,8 @@ def _product_of(columns: Mapping[str, Floats], powers: Mapping[str, int], rows: 
     return found
 
 
-def _weights(wanted: Ints, terms: Sequence[Floats]) -> list[Fraction | None]:
-    """Of two terms that add up to what is wanted; None for terms that do not."""
+def _weights(wanted: Ints, terms: Sequence[Floats]) -> list[Fraction]:
+    """How often two terms add up to what is wanted; nothing for terms that do not."""
     at = int(np.abs(wanted - wanted[0]).argmax())
     table = np.stack(terms)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -388,7 +388,8 @@ def _weights(wanted: Ints, terms: Sequence[Floats]) -> list[Fraction | None]:
         over = a * d - b * c
         weights = np.array([wanted[0] * d - wanted[at] * b, wanted[at] * a - wanted[0] * c], np.float64) / over
         close = np.abs(weights @ table - wanted) <= EXACT * np.maximum(np.abs(wanted), 1)
-    return [_fraction(float(weight)) for weight in weights] if close.all() and weights.all() else [None]
+    simple = [one for weight in weights.tolist() if (one := _fraction(weight))] if close.all() else []
+    return simple if len(simple) == len(terms) else []
 
 
 def _line(few: Examples, logs: Mapping[str, Floats]) -> tuple[float, dict[str, float]]:

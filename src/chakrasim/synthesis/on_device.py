@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import InputError
-from chakrasim.exchange.times import times_ns
-from chakrasim.machine import DeviceProfile, load_device
-from chakrasim.machine.device.file import device_names
 from chakrasim.synthesis.grammar.durations import MEASURED
-from chakrasim.trace.chakra.graph import Ints, Trace
+from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import INT64, NodeType
+
+if TYPE_CHECKING:  # Machines and how they are timed take longer to import than all else here: where they are asked for.
+    from chakrasim.machine import DeviceProfile
 
 DEVICE: Final = "device_profile"
 """What traces call the device by whose profile their nodes are timed."""
@@ -27,23 +27,21 @@ def device_of(jobs: Sequence[Job]) -> str:
     """The shipped device that all traces name, if its profile gives all their durations, to the ns; "" for none."""
     traces = [trace for job in jobs for trace in job.traces]
     name = traces[0].metadata.get(DEVICE)
-    if name not in device_names() or any(trace.metadata.get(DEVICE) != name for trace in traces):
+    if not isinstance(name, str) or _profile(name) is None:
         return ""
     try:
-        return str(name) if all(_gives(_profile(str(name)), trace) for trace in traces) else ""
+        return name if all(trace.metadata.get(DEVICE) == name and _gives(name, trace) for trace in traces) else ""
     except InputError:  # There is more to say of it than how long it takes.
         return ""
 
 
-def _gives(profile: DeviceProfile, trace: Trace) -> bool:
+def _gives(device: str, trace: Trace) -> bool:
     own = trace.attr(MEASURED)
-    nodes = np.flatnonzero(trace.types == NodeType.COMP_NODE)
-    if not own.present[nodes].all() or own.present.sum() != len(nodes):
+    if not (own.present == (trace.types == NodeType.COMP_NODE)).all():
         return False
-    found = times_ns(_without(trace), profile)[nodes]
-    micros = np.zeros(len(trace), np.int64)
-    micros[nodes] = _micros(found)
-    return bool((found == own.integers(0)[nodes]).all() and (trace.duration_micros == micros).all())
+    again = timed(_without(trace), device)
+    same = again.attr(MEASURED).integers(0) == own.integers(0), again.duration_micros == trace.duration_micros
+    return all(bool(each.all()) for each in same)
 
 
 def untimed(job: Job) -> Job:
@@ -61,20 +59,24 @@ def _without(trace: Trace) -> Trace:
 def timed(trace: Trace, device: str) -> Trace:
     """The trace with the durations that the device's profile gives its computations. Raises InputError for a device
     that does not ship."""
-    if device not in device_names():
+    from chakrasim.exchange.times import times_ns
+    from chakrasim.machine.device.file import device_names
+
+    profile = _profile(device)
+    if profile is None:
         raise InputError("no such device ships", found=repr(device), expected=f"one of {', '.join(device_names())}",
                          remedy="learn the model again")  # fmt: skip
     nodes = np.flatnonzero(trace.types == NodeType.COMP_NODE)
-    found = times_ns(trace, _profile(device))[nodes]
+    found = times_ns(trace, profile)[nodes]
     micros = np.zeros_like(trace.duration_micros)
-    micros[nodes] = _micros(found)
+    micros[nodes] = -(-found // 1000)
     return replace(edited(trace, [Change(MEASURED, INT64, nodes, found)]), duration_micros=micros)
 
 
-def _micros(time_ns: Ints) -> Ints:
-    return -(-time_ns // 1000)
-
-
 @cache
-def _profile(name: str) -> DeviceProfile:
-    return load_device(name)
+def _profile(name: str) -> DeviceProfile | None:
+    """Of a device that ships."""
+    from chakrasim.machine import load_device
+    from chakrasim.machine.device.file import device_names
+
+    return load_device(name) if name in device_names() else None

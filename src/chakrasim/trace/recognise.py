@@ -25,9 +25,7 @@ _LOOKS = {
 _CHAKRA = "a Chakra trace"
 _JSONIZED = "a JSON file that looks like the output of chakra_jsonizer"
 _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
-
-
-ZEROS: Final = 4096
+_ZEROS: Final = 4096
 """So many bytes that are 0 begin no trace."""
 
 
@@ -37,8 +35,8 @@ def refuse_other_formats(data: bytes, source: str) -> None:
     if not data:
         raise InputError("the file is empty", file=source, expected="a Chakra trace", remedy="create the file again")
     look = _json_look(data[:4096]) if data[:1] in b"{[ \t\r\n\xef" else None
-    if len(data) > ZEROS and not any(data[:ZEROS]):
-        look = f"{ZEROS} zeros at its beginning"
+    if len(data) > _ZEROS and not any(data[:_ZEROS]):
+        look = f"{_ZEROS} zeros at its beginning"
     if look is not None:
         raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
 

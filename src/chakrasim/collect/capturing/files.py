@@ -17,7 +17,6 @@ def write_chosen(
     They are the expanded files of a job in which all other ranks do nothing, without the files of these.
     """
     import json
-    import re
     from itertools import islice
 
     import numpy as np
@@ -27,7 +26,7 @@ def write_chosen(
     from chakrasim.trace.chakra.builder import TraceBuilder
     from chakrasim.trace.chakra.encode import encode_trace
     from chakrasim.trace.job.expand import expanded
-    from chakrasim.trace.job.file import GROUPS_ENDING
+    from chakrasim.trace.job.file import GROUPS_ENDING, RANKS_ENDING
     from chakrasim.trace.job.groups import number_groups
     from chakrasim.trace.job.job import Job
 
@@ -45,4 +44,5 @@ def write_chosen(
             files.append((f"{stem}.{rank}{ending}", storage.pack(data) if compress else data))
     members = {str(number): [int(rank) for rank in group] for number, group in groups.members.items()}
     files.append((stem + GROUPS_ENDING, (json.dumps(members) + "\n").encode()))
-    return write_together(files, re.compile(re.escape(os.path.basename(stem)) + r"\.ranks\.json").fullmatch)
+    earlier = os.path.basename(stem) + RANKS_ENDING
+    return write_together(files, lambda name: name == earlier)

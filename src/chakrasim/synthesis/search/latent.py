@@ -26,18 +26,20 @@ def latent_parameters(
     """By name int64[jobs]: numbers that are one in each job and follow neither from what is ``stated`` nor from the
     ones before, small ones first: how often something comes, then sizes."""
     columns, shared, work = dict(stated), dict(stated), Work()
+    tables: dict[str, Mapping[str, Ints]] = {"stated": stated}
     shares = _shares_of(stated)
     found: dict[str, Ints] = {}
     for name, own in sorted(_numbers(readings, loop, roles), key=lambda each: (int(np.abs(each[1]).max()), each[0])):
         if len(found) == MOST:
             break
-        # A share stands in place of the number: a sum of both needs more examples.
-        tables = [stated, *([columns, shared] if found else [])]
-        if any(_has_law(Examples(own, table), work) for table in tables):
+        if any(_has_law(Examples(own, table), work) for table in tables.values()):
             continue
+        tables["all"] = columns
         for one, share in shares.items():
+            # A share stands in place of the number: a sum of both needs more examples.
             if _has_law(Examples(own, {**shared, one: share}), work):
                 shared[one] = columns[f"{one} a rank"] = found[f"{one} a rank"] = shares.pop(one)
+                tables["shared"] = shared
                 break
         else:
             columns[name] = found[name] = own

@@ -299,8 +299,8 @@ def write_jobs(
                 names[-1].append(name)
                 yield name, data
 
-    stems = {os.path.basename(stem) for stem in prefixes} if expand else set()
-    write_together(files(), lambda name: _stem_of(name) in stems)
+    stems = {os.path.basename(stem) for stem in prefixes}
+    write_together(files(), (lambda name: _stem_of(name) in stems) if expand else None)
     return names
 
 
