@@ -19,6 +19,7 @@ from chakrasim.synthesis.loops import ROOT, Iterations, Loop, places
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, add_node, attributes_of
+from chakrasim.synthesis.search.buckets import Bucket
 from chakrasim.synthesis.search.meters import Meter, summed
 from chakrasim.synthesis.search.totals import FIRST, LARGEST, NEXT, Summand, added, ahead, is_first, summand
 from chakrasim.trace import work
@@ -137,7 +138,7 @@ class _Expansion:
                 ]
                 self._lay(one, (*path, one.number))
 
-    def _measure(self, meter: Meter, path: tuple[int, ...]) -> None:
+    def _measure(self, meter: Meter | Bucket, path: tuple[int, ...]) -> None:
         """Columns of what adds up along the last of these loops, for it and for those around it."""
         parents = [self._parent(loop) for loop in path]
         asked = set().union(*map(expressions.names, meter.laws()))

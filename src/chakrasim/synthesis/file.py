@@ -11,13 +11,14 @@ from typing import Any, Final
 from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.files.outputs import write_whole
-from chakrasim.synthesis.expressions import check
+from chakrasim.synthesis.expressions import Expression, check
 from chakrasim.synthesis.grammar.durations import Scatter
 from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
 from chakrasim.synthesis.reasons import check_rule
 from chakrasim.synthesis.roles import Role, Said
+from chakrasim.synthesis.search.buckets import Bucket, Enough
 from chakrasim.synthesis.search.meters import Meter, Part
 from chakrasim.trace.job.file import checked_parameters
 from chakrasim.trace.kinds import BYTES
@@ -124,7 +125,7 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         ),
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),
-        tuple(_meter(each) for each in content["meters"]),
+        tuple((_bucket if "enough" in each else _meter)(each) for each in content["meters"]),
         tuple(str(each) for each in content["left_out"]),
         tuple(str(each) for each in content["by_few"]),
         None if content["scatter"] is None else Scatter.of(content["scatter"]),
@@ -155,8 +156,22 @@ def _meter(content: Mapping[str, Any]) -> Meter:
     parts = tuple(Part(check(each["start"]), check(each["weight"])) for each in content["parts"])
     if not weights or (parts and len(weights) > 1):
         raise ValueError("parts of what adds up are those of one place")
-    low, high = map(check, content["gap"])
-    return Meter(int(content["number"]), int(content["loop"]), start, weights, limit, flush, active, parts, (low, high))
+    return Meter(int(content["number"]), int(content["loop"]), start, weights, limit, flush, active, parts,
+                 _gap(content["gap"]))  # fmt: skip
+
+
+def _bucket(content: Mapping[str, Any]) -> Bucket:
+    before, along, behind = (tuple(map(check, content[name])) for name in ("before", "along", "behind"))
+    first, later = (Enough(check(each["law"]), _gap(each["gap"])) for each in content["enough"])
+    if not (before and along and behind):
+        raise ValueError("a bucket lacks what is added behind its places")
+    return Bucket(int(content["number"]), int(content["loop"]), before, along, behind, (first, later),
+                  bool(content["flush"]))  # fmt: skip
+
+
+def _gap(content: Sequence[Any]) -> tuple[Expression, Expression]:
+    low, high = map(check, content)
+    return low, high
 
 
 def _plain(loop: Loop) -> list[Any]:

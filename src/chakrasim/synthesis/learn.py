@@ -24,7 +24,8 @@ from chakrasim.synthesis.peel import peeled
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
 from chakrasim.synthesis.reasons import Asking, Case, Lane, Rule, Rules
 from chakrasim.synthesis.roles import Roles, titles
-from chakrasim.synthesis.search.latent import latent_parameters
+from chakrasim.synthesis.search.bucket_search import SENT, Tally, tallies_of
+from chakrasim.synthesis.search.latent import COMES, latent_parameters
 from chakrasim.synthesis.search.program import Search
 from chakrasim.synthesis.search.tables import Tables
 from chakrasim.synthesis.search.work import TOTAL, Work
@@ -60,17 +61,19 @@ def learn_program(
     loop, where, readings = read_by_loops(ranks, roles.known, looks := Looks())
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]
+    tallies = tallies_of(readings, roles.known, where)
     if not stated:
         known_columns = {name: np.array([own[name] for own in columns], np.int64) for name in columns[0]}
-        found_in = latent_parameters(readings, loop, roles, known_columns)
+        follow = {(role, name) for tally in tallies for role in tally.sent for name in (SENT, COMES)}
+        found_in = latent_parameters(readings, loop, roles, known_columns, follow)
         more = [{name: int(own[i]) for name, own in found_in.items()} for i in range(len(jobs))]
     tables = Tables(readings, [{**own, **latent} for own, latent in zip(columns, more, strict=True)])
-    search = Search(tables, loop, where, roles.known, recorded=recorded)
+    search = Search(tables, loop, where, roles.known, tallies, recorded=recorded)
     search.learn(progress)
     grid, no_grid = grid_of(
         [(job.ranks, job.process_groups) for _, job in jobs], tables.job_columns(), search.known.work
     )
-    found, left = find_reasons(readings, roles, where, search.counters)
+    found, left = find_reasons(readings, roles, where, search.counters, tallies)
     said, left_out = search.metadata()
     model = Model(tuple(roles.known), loop, search.counts, search.marks, search.present, search.numbers, found,
                   frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters), left_out,
@@ -80,10 +83,15 @@ def learn_program(
 
 
 def find_reasons(
-    readings: Sequence[Reading], roles: Roles, where: Mapping[int, Place], counters: Set[str]
+    readings: Sequence[Reading],
+    roles: Roles,
+    where: Mapping[int, Place],
+    counters: Set[str],
+    tallies: Sequence[Tally] = (),
 ) -> tuple[tuple[dict[int, list[Any]], dict[int, list[Any]]], dict[str, float]]:
     """By kind of wait and role the rules that find what its nodes wait for, and what share they do not find."""
-    rules, work = Rules(roles.known, counters), Work(TOTAL // 2)
+    sent = [([*tally.summed], [*tally.sent]) for tally in tallies]
+    rules, work = Rules(roles.known, counters, sent), Work(TOTAL // 2)
     cases: tuple[dict[int, list[Case]], dict[int, list[Case]]] = (defaultdict(list), defaultdict(list))
     for reading in _some(readings):
         for role, case in _cases(reading, where, rules):

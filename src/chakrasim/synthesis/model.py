@@ -12,6 +12,7 @@ from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop
 from chakrasim.synthesis.reasons import Rule
 from chakrasim.synthesis.roles import Role
+from chakrasim.synthesis.search.buckets import Bucket
 from chakrasim.synthesis.search.meters import Meter
 from chakrasim.trace.job.job import Parameter
 
@@ -51,7 +52,7 @@ class Model:
     grid: Grid
     metadata: list[tuple[tuple[str, int, Any], list[Expression]]]
     rank_columns: tuple[str, ...]
-    meters: tuple[Meter, ...]
+    meters: tuple[Meter | Bucket, ...]
     left_out: tuple[str, ...] = ()
     by_few: tuple[str, ...] = ()
     scatter: Scatter | None = None

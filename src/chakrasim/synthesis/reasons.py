@@ -8,6 +8,11 @@
                                pass takes of a forward one
 ["begin", [loop...], back, s]  the last node on stream s before the current iteration of one of these loops (back 0),
                                or the one before (1), began
+["since", [role...], [sent...]]
+                               the last node before it of one of these roles, if none that is sent came since
+["sent", [own...], [role...], [sent...]]
+                               with it as many nodes of its ``own`` roles stand before it as of these roles before one
+                               of theirs: the first after that one that is sent
 ["every", role, loop]          all nodes of this role before it since an iteration of this loop began last
 ["when", loop, which, rule]    the rule, for iterations of the loop that are "first", "last", or "not" the first
 ["else", other, rule]          the rule, where the other finds nothing
@@ -16,7 +21,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -74,9 +79,13 @@ class Asking:
 
 class Rules:
     """Answers rules. ``counters``: names of numbers that go up along the loops of a trace, such as a micro-batch's.
-    ``place``: of each role, where each of its numbers stands, by name."""
+    ``sent``: kinds of nodes of which messages send what they wrote, and kinds of these. ``place``: of each role, where
+    each of its numbers stands, by name."""
 
-    def __init__(self, roles: Sequence[Role], counters: Set[str] = frozenset()) -> None:
+    def __init__(
+        self, roles: Sequence[Role], counters: Set[str] = frozenset(), sent: Sequence[tuple[list[int], list[int]]] = ()
+    ) -> None:
+        self.sent, self.kinds = sent, [(role.name, role.attributes) for role in roles]
         self.place = [{name: i for i, name in enumerate(role.numbers())} for role in roles]
         self.counters = counters
         self.looks = 0
@@ -106,6 +115,11 @@ class Rules:
             case "begin":
                 begin = _nth_before([lane.begins[loop] for loop in rule[1]], node.at + 1, rule[2])
                 return _before(lane.streams[rule[3]], begin) if begin >= 0 else -1
+            case "since":
+                at, sent = (max((_before(lane.roles[one], node.at) for one in each), default=-1) for each in rule[1:])
+                return at if at > sent else -1
+            case "sent":
+                return self._sent(rule[1:], node, lane)
             case "when":
                 before, behind = node.iteration[rule[1]]
                 held = {"first": not before, "last": not behind, "not": bool(before)}[rule[2]]
@@ -125,6 +139,18 @@ class Rules:
             return -1
         at -= bisect_left(own, node.at) - bisect_left(own, places[at])
         return places[at] if at >= 0 else -1
+
+    def _sent(self, kinds: list[list[int]], node: Asking, lane: Lane) -> int:
+        """The message with what the node is about: as many as it there are before it, of its kinds, stand before what
+        it has of the summed kinds."""
+        own, summed, sent = kinds
+        self.looks += 10 * len(summed)
+        count = sum(bisect_left(lane.roles[one], node.at) for one in own)
+        places = [lane.roles[one] for one in summed]
+        at = bisect_right(range(node.at), count, key=lambda place: sum(bisect_right(each, place) for each in places))
+        later = (lane.roles[one][bisect_left(lane.roles[one], at) :][:1] for one in sent)
+        found = min(chain.from_iterable(later), default=node.at)
+        return found if found < node.at else -1
 
     def _last(self, wanted: int, same: list[Any], role: int, node: Asking, lane: Lane) -> int:
         places = lane.roles[wanted]
@@ -161,6 +187,9 @@ def check_rule(content: Any, roles: Set[int], loops: Set[str]) -> Rule:
             return plain
         case ["every", int(role), loop] if role in roles and held(loop):
             return plain
+        case ["since" | "sent", [*first], [*second], *more] if len(more) == (plain[0] == "sent"):
+            if all(isinstance(each, list) and {*each} <= roles for each in (first, second, *more)):
+                return plain
         case ["when", loop, "first" | "last" | "not", rule] if held(loop):
             return ["when", loop, plain[2], check_rule(rule, roles, loops)]
         case ["else", other, rule]:
@@ -261,6 +290,12 @@ def _candidates(role: int, targets: list[int], cases: Sequence[Case], rules: Rul
     for target in targets:
         if target != role:
             yield ["mirror", target]
+    alike = [one for one, own in enumerate(rules.kinds) if own == rules.kinds[role]]
+    for summed, sent in rules.sent:
+        if not {*summed}.isdisjoint(targets):
+            yield ["since", summed, sent]
+        if not {*sent}.isdisjoint(targets):
+            yield ["sent", alike, summed, sent]
     known = _begun(cases)
     for loops in (*((one,) for one in known), *combinations(known, 2)):
         for back in (0, 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -17,19 +17,23 @@ from chakrasim.synthesis.roles import DURATION, Roles
 from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 16
+COMES: Final = "whether it comes"
 RANKS: Final = "ranks"
 
 
 def latent_parameters(
-    readings: Sequence[Reading], loop: Loop, roles: Roles, stated: Mapping[str, Ints]
+    readings: Sequence[Reading], loop: Loop, roles: Roles, stated: Mapping[str, Ints], follow: Set[tuple[int, str]]
 ) -> dict[str, Ints]:
     """By name int64[jobs]: numbers that are one in each job and follow neither from what is ``stated`` nor from the
-    ones before, small ones first: how often something comes, then sizes."""
+    ones before, small ones first: how often something comes, then sizes. Those of roles that ``follow`` from others
+    anyway are none."""
     columns, shared, work = dict(stated), dict(stated), Work()
     tables: dict[str, Mapping[str, Ints]] = {"stated": stated}
     shares = _shares_of(stated)
     found: dict[str, Ints] = {}
-    for name, own in sorted(_numbers(readings, loop, roles), key=lambda each: (int(np.abs(each[1]).max()), each[0])):
+    for name, own in sorted(
+        _numbers(readings, loop, roles, follow), key=lambda each: (int(np.abs(each[1]).max()), each[0])
+    ):
         if len(found) == MOST:
             break
         if any(_has_law(Examples(own, table), work) for table in tables.values()):
@@ -61,7 +65,9 @@ def _has_law(examples: Examples, work: Work) -> bool:
     return law(examples, work=work) is not None
 
 
-def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[tuple[str, Ints]]:
+def _numbers(
+    readings: Sequence[Reading], loop: Loop, roles: Roles, follow: Set[tuple[int, str]]
+) -> Iterator[tuple[str, Ints]]:
     """Numbers that each job has as one, by name; of equal ones the first."""
     jobs = 1 + max(reading.rank.job for reading in readings)
     said: dict[str, dict[int, set[int]]] = {}
@@ -76,13 +82,14 @@ def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[
             role = roles.known[int(own[node])]
             here = np.flatnonzero(own == own[node])
             for i, name in enumerate(role.numbers()):
-                if name in (MEASURED, DURATION) and MEASURED in role.numbers():
+                if (name in (MEASURED, DURATION) and MEASURED in role.numbers()) or (int(own[node]), name) in follow:
                     continue
                 values = {reading.rank.nodes.numbers[at][i] for at in here.tolist()}
                 said.setdefault(f"{role.title}: {name}", {}).setdefault(reading.rank.job, set()).update(values)
     for number, role in enumerate(roles.known):
         has = {reading.rank.job for reading in readings if number in reading.rank.nodes.role}
-        said[f"{role.title}: whether it comes"] = {job: {int(job in has)} for job in range(jobs)}
+        if (number, COMES) not in follow:
+            said[f"{role.title}: {COMES}"] = {job: {int(job in has)} for job in range(jobs)}
     seen = set()
     for name, by_job in said.items():
         if len(by_job) == jobs and all(len(values) == 1 for values in by_job.values()):

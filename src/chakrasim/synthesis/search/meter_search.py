@@ -269,6 +269,11 @@ def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> tuple[Expressi
             if not last[at]:
                 least[job] = min(least[job], held)
             held = 0
+    return limit_between(most, least, own)
+
+
+def limit_between(most: Ints, least: Ints, own: Table) -> tuple[Expression, Gap] | None:
+    """The same from what was not enough in each job, and the least that was."""
     if (most >= least).any():
         return None
     rows = np.unique(own.job, return_index=True)[1]

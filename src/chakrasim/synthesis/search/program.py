@@ -22,6 +22,8 @@ from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
+from chakrasim.synthesis.search.bucket_search import SENT, Tally, bucket_of
+from chakrasim.synthesis.search.buckets import Bucket
 from chakrasim.synthesis.search.digits import turns_in
 from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
@@ -64,9 +66,16 @@ class Search:
     was not made from."""
 
     def __init__(
-        self, tables: Tables, loop: Loop, where: Mapping[int, Place], roles: Sequence[Role], *, recorded: bool = False
+        self,
+        tables: Tables,
+        loop: Loop,
+        where: Mapping[int, Place],
+        roles: Sequence[Role],
+        tallies: Sequence[Tally] = (),
+        *,
+        recorded: bool = False,
     ) -> None:
-        self.recorded = recorded
+        self.tallies, self.recorded = tallies, recorded
         self.times: dict[int, Rows] = {}
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
         self.titles = titles(roles)
@@ -91,7 +100,7 @@ class Search:
         """Laws of what nodes inside of loops add up to, by these."""
         self.own: dict[str, list[Expression]] = defaultdict(list)
         """By number, sums that were found for it."""
-        self.meters: list[Meter] = []
+        self.meters: list[Meter | Bucket] = []
         self.looked_ahead: set[tuple[int, bool]] = set()
         """Roles whose numbers are no sums of nodes ahead, or have such a law, and whether that was looked for once what
         adds up was settled."""
@@ -105,6 +114,8 @@ class Search:
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         self.unsure = {*self.occurrences}
+        for tally in self.tallies:
+            self._bucket(tally)
         ordered = self._often_alike()
         for cases, tests in ((0, FEW_TESTS), (FEW_CASES, CASES)):
             self.known.work.most = MOST if cases else 2 * LITTLE
@@ -131,6 +142,28 @@ class Search:
             self._where_summed(role)
         self._laws_of_times()
         self._guess(progress)
+
+    def _bucket(self, tally: Tally) -> None:
+        """The laws of what is sent in buckets, if what is summed in them has laws that ask for nothing else."""
+        self.known.work.most = 2 * LITTLE
+        for role in tally.summed:
+            self._comes(role, 0, FEW_TESTS)
+            self._role(role, 0, settled=False)
+        if self.unsure & {*tally.summed} or not all(tally.number in self.numbers[role] for role in tally.summed):
+            return
+        found = bucket_of(len(self.meters), tally, self.where, self.tables,
+                          lambda role: self._spread(role, self._wanted(role)[SENT]))  # fmt: skip
+        if found is None:
+            return
+        bucket, placed = found
+        path = max((self.where[role].loops for role in placed), key=len)
+        self._tell(bucket, path)
+        for role, at in placed.items():
+            self.present[role] = ["column", bucket.name("fires", *at)]
+            self.numbers[role] = {SENT: ["column", bucket.name("sum", *at)]}
+            self.unsure.discard(role)
+            self._tell_presence(role, self._presence(role), self.tables.of(self.where[role].loops))
+            self.totals.add(role, [SENT])
 
     def _often_alike(self) -> list[int]:
         """The roles, those first that come where most others come, such as all of the layers of one kind: that they
@@ -635,7 +668,7 @@ class Search:
             found += self._spread(role, self._wanted(role)[name])
         return found
 
-    def _tell(self, meter: Meter, path: tuple[int, ...]) -> None:
+    def _tell(self, meter: Meter | Bucket, path: tuple[int, ...]) -> None:
         """Columns of a meter, for the last of these loops and for those around it."""
         self.meters.append(meter)
         parent = self.tables.parents(path[-1], path[-2])
