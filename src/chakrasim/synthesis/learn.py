@@ -15,6 +15,7 @@ from chakrasim.synthesis.columns import Parameters, columns_of, run_lengths
 from chakrasim.synthesis.grammar.aligned import aligned
 from chakrasim.synthesis.grammar.context import told_apart
 from chakrasim.synthesis.grammar.durations import scatter_of
+from chakrasim.synthesis.grammar.launches import with_launches
 from chakrasim.synthesis.grammar.spelled import spelled
 from chakrasim.synthesis.grammar.stations import at_stations
 from chakrasim.synthesis.groups import grid_of
@@ -54,7 +55,7 @@ def learn_program(
     if recorded:
         own, roles, missed = aligned(own, roles, [{**jobs[rank.job][0], **rank.columns} for rank in ranks])
     else:
-        own, roles = at_stations(*told_apart(*spelled(own, roles)))
+        own, roles = at_stations(*told_apart(*spelled(*with_launches(own, roles))))
         own, roles = peeled(own, roles, looks := Looks())
         missed |= {"first turns: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]

@@ -11,12 +11,14 @@ from typing import Any, Final
 from chakrasim.errors import InputError
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Attributes, Trace
-from chakrasim.trace.kinds import BOOL, INTEGER_KINDS, KIND_NAMES, STRING
+from chakrasim.trace.kinds import BOOL, INT64, INTEGER_KINDS, KIND_NAMES, STRING
+from chakrasim.trace.work import KERNELS
 
 HOLE: Final = "\0"
 """Where a number stood in a text."""
 STREAM: Final = "stream"
 DURATION: Final = "duration_micros"
+_ONE_KERNEL: Final = {KIND_NAMES[INT64]: 1}
 _NUMBER: Final = re.compile(r"(?<![0-9])(?<![0-9]\.)(?:0|[1-9][0-9]{0,17})(?![0-9]|\.[0-9])")
 """A whole number, such as a layer's in layers.3.mlp; numbers with a point between them are versions, or fractions."""
 
@@ -210,8 +212,11 @@ def add_node(
     made: TraceBuilder, at: int, role: Role, numbers: Sequence[int], waits: tuple[Sequence[int], Sequence[int]]
 ) -> None:
     """Add the node ``at`` of a role: its ``numbers`` as `Role.numbers` names them, the nodes of its control and data
-    ``waits``. A duration below 0 is 0."""
+    ``waits``. A duration below 0 is 0, and one kernel is not said."""
     count = role.name.count(HOLE)
+    attributes = attributes_of(role.attributes, numbers[count:])
+    if attributes.get(KERNELS) == _ONE_KERNEL:
+        del attributes[KERNELS]
     made.add(
         id=at,
         name=filled(role.name, numbers[:count]),
@@ -219,5 +224,5 @@ def add_node(
         ctrl_deps=waits[0],
         data_deps=waits[1],
         duration_micros=max(numbers[-1], 0) if role.timed else 0,
-        attrs=attributes_of(role.attributes, numbers[count:]),
+        attrs=attributes,
     )
