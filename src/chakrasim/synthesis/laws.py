@@ -356,13 +356,13 @@ def _product(few: Examples, work: Work) -> Iterator[Expression]:
 
 
 def _short(few: Examples, work: Work) -> Iterator[Expression]:
-    """Sums of two terms that few different numbers tell: so many times a product of two columns or three, and a
-    constant, or so many times a column and its square."""
+    """Sums of two terms that few different numbers tell: so many times a column or a product of two or
+    three, and a constant, or so many times a column and its square."""
     if not FEW_SHORT <= len(np.unique(few.wanted)) < FEW:
         return
     columns = {name: column.astype(np.float64) for name, column in few.columns.items() if column.min() > 0}
     names = [*columns][:COLUMNS]
-    products = [dict.fromkeys(each, 2) for many in (2, 3) for each in combinations(names, many)]
+    products = [dict.fromkeys(each, 2) for many in (1, 2, 3) for each in combinations(names, many)]
     terms: list[tuple[Mapping[str, int], Mapping[str, int]]] = [(product, {}) for product in products]
     terms += [({name: 4}, {name: 2}) for name in names]
     work.spend(len(terms) * len(few))
