@@ -42,11 +42,19 @@ def tallies_of(readings: Sequence[Reading], roles: Sequence[Role], where: Mappin
     for role in sorted(where, key=lambda role: where[role].at):
         kinds[roles[role].name, roles[role].attributes].append(role)
     every = [(np.array(reading.rank.nodes.role, np.int64), reading.rank.nodes.numbers) for reading in readings]
+    within = [{*own.tolist()} for own, _ in every]
     found = []
     for sent in kinds.values():
-        if SENT in roles[sent[0]].numbers() and sum(int(np.isin(own, sent).sum()) for own, _ in every) >= FEWEST:
-            windows = [_Windows.of(*own, sent, roles[sent[0]].numbers().index(SENT)) for own in every]
-            made = (_tally(windows, sent, summed, roles) for summed in kinds.values() if summed is not sent)
+        if SENT not in roles[sent[0]].numbers():
+            continue
+        size = roles[sent[0]].numbers().index(SENT)
+        windows = [_Windows.of(*own, sent, size) for own, here in zip(every, within, strict=True)
+                   if not here.isdisjoint(sent)]  # fmt: skip
+        if sum(len(each.sizes) for each in windows) >= FEWEST:
+            windows.sort(key=lambda each: -len(each.sizes))
+            near = windows[0].before_one()
+            made = (_tally(windows, sent, summed, roles) for summed in kinds.values()
+                    if summed is not sent and not near.isdisjoint(summed))  # fmt: skip
             found.append(next((tally for tally in made if tally), None))
     return [tally for tally in found if tally]
 
@@ -67,6 +75,11 @@ class _Windows:
         at = np.flatnonzero(np.isin(role, sent))
         sizes = np.array([numbers[one][size] for one in at.tolist()], np.int64)
         return cls(sizes, role, numbers, np.searchsorted(at, np.arange(len(role))))
+
+    def before_one(self) -> set[int]:
+        """The kinds of nodes before the message with the fewest."""
+        least = int(np.argmin(np.bincount(self.window, minlength=len(self.sizes) + 1)[:-1]))
+        return {*self.role[self.window == least].tolist()}
 
     def sums(self, summed: Sequence[int], number: int) -> tuple[Ints, Ints]:
         """int64[roles, m] each: what a number of each of these kinds of nodes and of those behind it adds up to before
