@@ -48,6 +48,8 @@ def test_a_node_may_wait_for_every_node_since_an_iteration_began(loop: int) -> N
 
 def test_what_finds_several_nodes_stands_in_no_other_rule() -> None:
     assert check_rule(["every", 0, 1], {0}, {"1"}) == ["every", 0, 1]
-    for wrong in (["every", 0, 2], ["every", [0], 1], ["else", ["every", 0, 1], ["stream", 0]]):
+    assert check_rule(["sent", [0], [0], [1]], {0, 1}, set()) == ["sent", [0], [0], [1]]
+    for wrong in (["every", 0, 2], ["every", [0], 1], ["else", ["every", 0, 1], ["stream", 0]], ["since", [0], [9]],
+                  ["since", [0]], ["sent", [0], [0]], ["sent", [0], [0], [9]]):  # fmt: skip
         with pytest.raises(ValueError, match="no rule of waiting"):
             check_rule(wrong, {0}, {"1"})
