@@ -97,6 +97,14 @@ def test_what_is_refused_writes_nothing(
     assert sorted(Path().rglob("*")) == before
 
 
+def test_a_folder_that_cannot_be_the_output_is_refused_before_anything_is_read(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("secret/step.class-0.et").write_bytes(b"nothing")
+    assert run("secret", "-o", "secret", "--level", "motifs") == 2
+    assert "the folder holds other files" in capsys.readouterr().err
+
+
 def test_strict_writes_nothing_where_nothing_hides_the_spec(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     Path("secret/step.ranks.json").write_text(
         json.dumps(

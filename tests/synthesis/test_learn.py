@@ -225,6 +225,9 @@ def test_parameters_beside_a_job_are_checked(tmp_path: Path) -> None:
     (tmp_path / "a.parameters.json").write_text(json.dumps({"model": {"layers": [1]}}))
     with pytest.raises(InputError, match=r"model.layers: not a parameter; found .*; expected a number"):
         learn([tmp_path])
+    (tmp_path / "a.parameters.json").write_text(json.dumps({"model": {"layers": 1, "": 2}}))
+    with pytest.raises(InputError, match=r"\$.model: a parameter has no name; found {'': 2}; expected a name for each"):
+        learn([tmp_path])
 
 
 @settings(max_examples=15, deadline=None)

@@ -106,7 +106,7 @@ def _check(options: argparse.Namespace) -> None:
     for option, value in (("--key", options.key), ("--expand", options.expand or None)):
         if value is not None and options.level == "population":
             raise InputError(f"{option} is for levels that release jobs", remedy="leave it out")
-    from chakrasim.obfuscation.release import MODEL, check_release
+    from chakrasim.obfuscation.release import FOLDER, MODEL, check_release
     from chakrasim.trace.job.file import is_file_of_job, prefixes_of
 
     if options.key is not None:
@@ -126,6 +126,8 @@ def _check(options: argparse.Namespace) -> None:
         # Before anything of epsilon is spent.
         check_target(options.output)
         check_release(options.output, MODEL, inputs)
+    elif os.path.isdir(options.source):
+        check_release(options.output, FOLDER, inputs)
 
 
 def _show(done: int, total: int, what: str) -> None:

@@ -222,6 +222,8 @@ def checked_parameters(content: object, source: str, place: str = "$") -> dict[s
         raise wrong(source, place, "not the parameters of a job", _shown(content), "an object")
     found: dict[str, Parameter] = {}
     for name, value in content.items():
+        if not name:
+            raise wrong(source, place, "a parameter has no name", _shown({name: value}), "a name for each")
         if isinstance(value, dict):
             found |= {f"{name}.{key}": one for key, one in checked_parameters(value, source, f"{place}.{name}").items()}
         elif isinstance(value, str) or (isinstance(value, (int, float)) and abs(value) < 1 << 62):
