@@ -14,7 +14,7 @@ from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.loops import Place
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import Role
-from chakrasim.synthesis.search.buckets import Bucket, Enough, Spot, last_of, places_of
+from chakrasim.synthesis.search.buckets import Bucket, Enough, Spot, last_of, spots_of
 from chakrasim.synthesis.search.levels import Table
 from chakrasim.synthesis.search.meter_search import limit_between
 from chakrasim.synthesis.search.meters import NEVER, NOTHING
@@ -133,7 +133,7 @@ def bucket_of(
         sent[region][place] = said(role)
     weights = [[expressions.value(law, table.asked(law), len(table.job)) for law in each]
                for each, table in zip(laws, each_of, strict=True)]  # fmt: skip
-    spots = [*places_of([len(each) for each in laws], parent, runs)]
+    spots = [*spots_of([len(each) for each in laws], parent, runs)]
     for flush in (True, False):
         enough = _enough(spots, weights, sent, outer, flush)
         if enough:

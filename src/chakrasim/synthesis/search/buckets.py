@@ -81,7 +81,7 @@ class Bucket:
         limits = [[value(law, around, runs).tolist() for law in (each.law, *each.gap)] for each in self.enough]
         sums, fires = ([np.zeros((len(laws) - 1, rows), np.int64) for laws, _, rows in of] for _ in range(2))
         left, doubts = np.zeros((2, runs), np.int64)
-        for run, places in enumerate(places_of([len(each) for each in weights], parent, runs)):
+        for run, places in enumerate(spots_of([len(each) for each in weights], parent, runs)):
             held, fired, last = 0, 0, last_of(places)
             for at, (where, place, row, lets_go) in enumerate(places):
                 held += weights[where][place][row]
@@ -101,7 +101,7 @@ class Bucket:
         }  # fmt: skip
 
 
-def places_of(many: Sequence[int], parent: Ints, runs: int) -> Iterator[list[Spot]]:
+def spots_of(many: Sequence[int], parent: Ints, runs: int) -> Iterator[list[Spot]]:
     """Of each run its places one after another, of so ``many`` each time before the loop, along it and behind it."""
     ends = np.searchsorted(parent, np.arange(runs), side="right").tolist()
     for run, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):

@@ -26,6 +26,7 @@ from chakrasim.synthesis.search.bucket_search import SENT, Tally, bucket_of
 from chakrasim.synthesis.search.buckets import Bucket
 from chakrasim.synthesis.search.digits import turns_in
 from chakrasim.synthesis.search.lags import lag_law
+from chakrasim.synthesis.search.latent import COMES
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
@@ -156,8 +157,7 @@ class Search:
         if found is None:
             return
         bucket, placed = found
-        path = max((self.where[role].loops for role in placed), key=len)
-        self._tell(bucket, path)
+        self._tell(bucket, (*self.inner[bucket.loop], bucket.loop))
         for role, at in placed.items():
             self.present[role] = ["column", bucket.name("fires", *at)]
             self.numbers[role] = {SENT: ["column", bucket.name("sum", *at)]}
@@ -346,7 +346,7 @@ class Search:
         return levels.by_limits(self._presence(role), table, self.known, expressions.all_limits(others))
 
     def _coming(self, role: int) -> str:
-        return f"{self.titles[role]}: whether it comes"
+        return f"{self.titles[role]}: {COMES}"
 
     def _tell_presence(self, role: int, here: Ints, table: Table) -> None:
         """A column of whether the role comes, for those whose laws are looked for later."""
